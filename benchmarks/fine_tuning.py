@@ -19,6 +19,7 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.names import resolve_encoder
 from crossner_cli.encoders.pretrained import position_limit, quiet_transformers, read_config, read_tokenizer
+from crossner_cli.encoders.start import Start, TaggerDesign
 from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.engine.devices import choose_precision, start_engine
 from crossner_cli.evaluation.scores import score
@@ -26,8 +27,7 @@ from crossner_cli.layers.randomness import Dropout
 from crossner_cli.methods.contract import Tagger, find_method
 from crossner_cli.options import Finetune
 from crossner_cli.run.progress import exhaust
-from crossner_cli.taggers.carry_over import TaggerDesign, start_tagger
-from crossner_cli.taggers.sources import Start
+from crossner_cli.taggers.carry_over import start_tagger
 from crossner_cli.taggers.tagging import tag
 from crossner_cli.training.loop import fit
 from crossner_cli.training.plan import Plan, Rates, group_parameters

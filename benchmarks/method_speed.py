@@ -20,13 +20,13 @@ from torch import Tensor, nn
 from crossner_cli.data.domains import find_domain, read_domain
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.start import Start, TaggerDesign
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.methods.contract import Tagger, find_method
 from crossner_cli.options import Finetune
-from crossner_cli.recurrent.word_reader import collect_vocabulary
-from crossner_cli.taggers.carry_over import KnownWords, TaggerDesign, start_tagger
-from crossner_cli.taggers.sources import Start
+from crossner_cli.recurrent.word_reader import KnownWords, collect_vocabulary
+from crossner_cli.taggers.carry_over import start_tagger
 from crossner_cli.training.plan import Rates, group_parameters
 
 METHODS = ("linear", "crf", "laner")
@@ -74,7 +74,11 @@ class Task:
         engine = start_engine(options)
         sentences, tag_set = self.batch(), TagSet({"any": TYPES})
         kind = find_method(method)
-        known = KnownWords(collect_vocabulary(sentences, kind.Hyperparameters())) if kind.reads == "words" else None
+        known = (
+            KnownWords(collect_vocabulary(sentences, kind.Hyperparameters()))
+            if kind.encoder_class.reads == "words"
+            else None
+        )
         design = TaggerDesign(method, kind.Hyperparameters(), self.encoder)
         tagger, _ = start_tagger(Start("base", None, ""), design, tag_set, 1, engine, known)
         reader = tagger.encoder.reader

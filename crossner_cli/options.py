@@ -20,7 +20,6 @@ from crossner_cli.option_fields import (
 
 # The groups of the help, each with what its options have in common.
 optimisation = partial(option, panel="Optimisation")
-word_option = partial(option, panel="Methods that read words or raw text")
 detail = partial(option, panel="Details")
 masked_option = partial(option, needs="encoder!=strings")
 masked_detail = partial(detail, needs="encoder!=strings")
@@ -150,23 +149,6 @@ class Optimisation(Compute):
     train_embeddings: bool = optimisation(False, "Train the encoder's word embeddings too.", paper=True)
     attention_dropout: bool = optimisation(False, ATTENTION_HELP, paper=True)
     checkpoint_every: int = optimisation(30, CHECKPOINT_HELP, minimum=0, counts=False)
-    embeddings: str | None = word_option(
-        None, "Word vectors: a file (GloVe, word2vec, fastText), or corpus to train them on the run's raw text."
-    )
-    ngram_embeddings: str | None = word_option(
-        None, "Vectors of character n-grams for --set characters=ngrams: a file of CharNGram."
-    )
-    string_embeddings: str | None = word_option(
-        None, "Character models for --set strings=frozen: a stage of dapt --encoder strings, or a folder."
-    )
-    dictionary: list[Path] = word_option(
-        [], "Names that label words of the target's raw text: a file with lines name<TAB>type. Repeatable."
-    )
-    dictionary_phrases: bool = word_option(False, "Let names of several words label raw text too.", needs="dictionary")
-    raw_batch_size: int = word_option(32, "Sentences of raw text per update.", minimum=1)
-    raw_minimum: int = word_option(
-        5, "Occurrences in raw text that a word needs to be known to language models.", minimum=1
-    )
 
     @property
     def of_source(self) -> bool:

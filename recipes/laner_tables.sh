@@ -45,8 +45,8 @@ choose() {
     bartner) train=(--method bartner --encoder "${ENCODER_DECODER:?names no encoder-decoder, which bartner needs}") ;;
     flair)
       train=(--method bilstm-crf --set lstm_layers=1 --set characters=none --set words=frozen)
-      train+=(--embeddings "${EMBEDDINGS:?names no file of static vectors, which flair needs}")
-      train+=(--set strings=frozen --string-embeddings "${STRINGS:-strings}")
+      train+=(--set embeddings="${EMBEDDINGS:?names no file of static vectors, which flair needs}")
+      train+=(--set strings=frozen --set string_embeddings="${STRINGS:-strings}")
       ;;
     *) train+=(--method "$1") ;;
   esac

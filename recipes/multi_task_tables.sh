@@ -51,7 +51,7 @@ crossner prepare-data "${data[@]}"
 
 of_words=(--encoder "$ENCODER" --epochs "$EPOCHS" --batch-size "$BATCH_SIZE" --head-learning-rate "$RATE" --seeds "$SEEDS")
 of_words+=(--set digits="$DIGITS" --set character_dropout="$CHARACTER_DROPOUT")
-if [ -n "$EMBEDDINGS" ]; then of_words+=(--embeddings "$EMBEDDINGS"); fi
+if [ -n "$EMBEDDINGS" ]; then of_words+=(--set embeddings="$EMBEDDINGS"); fi
 if [ "$INPUTS" = transformer ]; then of_words+=(--set transformer=frozen); fi
 weight=(--set target_weight="$TARGET_WEIGHT")
 both=(joint-train --upsample 1 "${weight[@]}")
@@ -65,7 +65,7 @@ strings() {
   crossner dapt --encoder strings --text "$STRINGS_TEXT" --hidden-size "$STRINGS_SIZE" --epochs "$STRINGS_EPOCHS" \
     --name strings
 }
-of_strings=(--set strings=frozen --string-embeddings strings)
+of_strings=(--set strings=frozen --set string_embeddings=strings)
 models=()
 for system in $SYSTEMS; do
   train=("${both[@]}")

@@ -47,18 +47,18 @@ crossner prepare-data --source "$SOURCE" "${data[@]}"
 
 of_words=(--encoder "$ENCODER" --epochs "$EPOCHS" --batch-size "$BATCH_SIZE" --head-learning-rate "$RATE" --seeds "$SEEDS")
 of_words+=(--select-on source --set digits="$DIGITS" --set character_dropout="$CHARACTER_DROPOUT")
-if [ -n "$EMBEDDINGS" ]; then of_words+=(--embeddings "$EMBEDDINGS"); fi
+if [ -n "$EMBEDDINGS" ]; then of_words+=(--set embeddings="$EMBEDDINGS"); fi
 if [ "$INPUTS" = transformer ]; then of_words+=(--set transformer=frozen); fi
 stm=(--method cross-domain-lm --set generator=none --set tasks=source-ner)
-raw=(--raw-batch-size "$RAW_BATCH_SIZE")
-cells=(joint-train --method multi-cell-lstm --set tasks=source-ner,target-lm "${raw[@]}" --raw-minimum 1) # every raw word is known
+raw=(--set raw_batch_size="$RAW_BATCH_SIZE")
+cells=(joint-train --method multi-cell-lstm --set tasks=source-ner,target-lm "${raw[@]}" --set raw_minimum=1) # every raw word is known
 full=(--method cross-domain-lm --set tasks=source-ner,target-lm,source-lm "${raw[@]}")
 weights=(--set entity_weight=0.1 --set attention_weight=0.5)
 lm=(joint-train --method cross-domain-lm --set generator=none --set tasks=source-ner,target-lm --set lm_text=raw)
-lm+=("${raw[@]}" --raw-minimum 1)
+lm+=("${raw[@]}" --set raw_minimum=1)
 names=()
-if [ -n "$DICTIONARY" ]; then names=(--dictionary "$DICTIONARY"); fi
-if [ -n "$PHRASES" ]; then names+=(--dictionary-phrases); fi
+if [ -n "$DICTIONARY" ]; then names=(--set dictionary="$DICTIONARY"); fi
+if [ -n "$PHRASES" ]; then names+=(--set dictionary_phrases=true); fi
 needs_names() { : "${DICTIONARY:?names no list of names}"; }
 
 # The first tagger, all its seeds, labels the target's raw text; what it is sure of is learnt together with the news.
@@ -86,7 +86,7 @@ for system in $SYSTEMS; do
     source-elmo)
       crossner dapt --encoder strings --text "$STRINGS_TEXT" --hidden-size "$STRINGS_SIZE" --epochs "$STRINGS_EPOCHS" \
         --name strings
-      train=(pretrain-source "${stm[@]}" --set strings=frozen --string-embeddings strings)
+      train=(pretrain-source "${stm[@]}" --set strings=frozen --set string_embeddings=strings)
       ;;
     self-train)
       self_train

@@ -48,7 +48,7 @@ choose() {
     esac
     return
   fi
-  train+=(--set words="$reading" --set characters=none --set word_size="$WORD_SIZE" --embeddings "$EMBEDDINGS")
+  train+=(--set words="$reading" --set characters=none --set word_size="$WORD_SIZE" --set embeddings="$EMBEDDINGS")
   train+=(--epochs "$EPOCHS" --batch-size 32)
   if [ "$system" = bilstm-crf ]; then train+=(--set lstm_size=200 --set dropout=0.3); fi
 }

@@ -27,7 +27,10 @@ LAYERS = {
     "labelling": {"taggers", "corpus"} | BELOW_TAGGERS,
     "reports": {"evaluation", "taggers"} | BELOW_TAGGERS,
 }
-ABOVE = {"stages": {"options", "options_adapt", "options_data", "options_label", "option_fields", *LAYERS}}
+ABOVE = {
+    "stages": {"options", "options_adapt", "options_data", "options_label", "option_fields", *LAYERS} - {"recurrent"}
+}
+MOST_LINES_OF_RECURRENT = 5500
 
 
 def imports_of(path: Path) -> Iterator[str]:
@@ -45,11 +48,6 @@ def modules() -> list[Path]:
     return sorted(path for folder in LAYERS | ABOVE for path in (PACKAGE / folder).rglob("*.py"))
 
 
-# The folders that have yet to lose their imports of what reads words through LSTMs.
-for above in ("taggers", "training"):
-    LAYERS[above] = LAYERS[above] | {"recurrent"}
-
-
 def test_the_layers_are_all_folders() -> None:
     folders = {path.parent.name for path in PACKAGE.glob("*/*.py")}
     assert folders == set(LAYERS | ABOVE)
@@ -61,6 +59,38 @@ def test_a_module_imports_only_what_lies_below_it(path: Path) -> None:
     folder = path.relative_to(PACKAGE).parts[0]
     allowed = EVERYWHERE | {folder} | (LAYERS | ABOVE)[folder]
     assert set(imports_of(path)) <= allowed
+
+
+def test_nobody_imports_what_reads_words_through_lstms_and_it_keeps_to_its_budget() -> None:
+    """The look-ups of methods and of adaptations find it by name."""
+    outside = [path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] != "recurrent"]
+    assert not [path for path in outside if "recurrent" in imports_of(path)]
+    lines = (len(path.read_text(encoding="utf-8").splitlines()) for path in (PACKAGE / "recurrent").rglob("*.py"))
+    assert sum(lines) <= MOST_LINES_OF_RECURRENT
+
+
+def classes_of_methods_and_encoders() -> dict[str, str]:
+    """The folder of each class that is a tagger or an encoder, or its settings, by name."""
+    bases, folders = {}, {}
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                bases[node.name] = {ast.unparse(base) for base in node.bases}
+                folders[node.name] = path.relative_to(PACKAGE).parts[0]
+    found = {"Tagger", "Encoder"}
+    while more := {name for name, of in bases.items() if of & found} - found:
+        found |= more
+    return {name: folders[name] for name in found}
+
+
+def test_no_isinstance_names_a_class_of_a_method_or_an_encoder_outside_its_folder() -> None:
+    folders = classes_of_methods_and_encoders()
+    assert len(folders) > 15
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
+                named = {part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)} & set(folders)
+                assert {folders[name] for name in named} <= {path.relative_to(PACKAGE).parts[0]}, (path, named)
 
 
 @pytest.mark.parametrize("folder", sorted(LAYERS | ABOVE))

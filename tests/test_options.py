@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from crossner_cli.cli import app, paper_of
 from crossner_cli.errors import CrossNERError
-from crossner_cli.option_fields import NOT_PUBLISHED
+from crossner_cli.option_fields import NOT_PUBLISHED, fields_in_order
 from crossner_cli.options import (
     Dapt,
     Evaluate,
@@ -149,11 +149,11 @@ ON_TARGET_TEXT = "tasks=source-ner,target-lm"
         ("linear", "", "dropout=0 legal=false"),
         ("laner", "dropout=0.3", "legal=false"),
         ("robust-tagger", "lower_case=false", "word_size=300 characters=none legal=false"),
-        ("multi-cell-lstm", "digits=kept", "character_dropout=0.5 legal=false"),
+        ("multi-cell-lstm", "digits=kept", "character_dropout=0.5 legal=false raw_minimum=1"),
         (
             "multi-cell-lstm",
             f"{ON_TARGET_TEXT} digits=kept character_dropout=0 legal=true",
-            "entity_weight=0.1 attention_weight=0.5",
+            "raw_minimum=1 entity_weight=0.1 attention_weight=0.5",
         ),
         ("cross-domain-lm", ON_TARGET_TEXT, "digits=zeros character_dropout=0.5 legal=false"),
         ("nomethod", "", ""),
@@ -210,3 +210,8 @@ def test_paper_reaches_the_stage_of_every_training_command(name: str, caught: li
     assert published.pop("batch_size") != 5
     assert {field: getattr(caught[0], field) for field in published} == published
     assert caught[0].batch_size == 5
+
+
+def test_the_help_of_finetune_shows_at_most_36_options() -> None:
+    """What one method alone reads is a setting."""
+    assert len(fields_in_order(Finetune)) <= 36

@@ -1,4 +1,4 @@
-"""Encoders that read sentences with a transformer: one vector a word, or both halves of an encoder-decoder."""
+"""Encoders that read sentences with a transformer: one vector a word."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import functools
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
 
+from crossner_cli.encoders.encoder import Encoder
 from crossner_cli.encoders.fast_layers import keep_positions, leave_out_padding, use_fast_cpu_layers, use_int8_layers
 from crossner_cli.encoders.names import resolve_encoder
 from crossner_cli.encoders.pretrained import (
@@ -18,50 +19,18 @@ from crossner_cli.encoders.pretrained import (
     check_vocabulary,
     load_weights,
     position_limit,
+    quiet_transformers,
     read_config,
     read_tokenizer,
 )
+from crossner_cli.encoders.start import EncoderStart, Start, TaggerDesign
 from crossner_cli.encoders.subwords import Batch, SubwordReader, read_words
-from crossner_cli.encoders.type_descriptions import describe_type
-from crossner_cli.encoders.word_shapes import WordShapes, ignores_case, load_word_shapes
+from crossner_cli.encoders.word_shapes import WORD_SHAPES, WordShapes, ignores_case, load_word_shapes
 from crossner_cli.errors import CrossNERError
 
-# Architectures whose decoder reads embeddings, and whose scores are products with the table of subword vectors.
-BART_FAMILY = ("bart", "mbart", "plbart")
-
-
-class Encoder(nn.Module):
-    """Turns a batch of sentences into one vector a word.
-
-    Attributes:
-        output_dim: Width of the vectors, H.
-        reader: Turns sentences into batches.
-    """
-
-    output_dim: int
-    reader: Any
-
-    def forward(self, batch: Batch) -> Tensor:
-        """Return one vector a word, (B, W, H); rows outside the word mask are meaningless."""
-        raise NotImplementedError
-
-    @property
-    def width(self) -> int | None:
-        """Width of the transformer that is trained, which sets its learning rate; None without one."""
-        return None
-
-    def transformer_parameters(self) -> list[nn.Parameter]:
-        """Pre-trained parameters, which learn at the encoder's rate; all others learn at the head's."""
-        return []
-
-    def freeze_parameters(self, *, train_embeddings: bool) -> None:
-        """Freeze the parameters that are not to be trained."""
-
-    def prepare_for_training(self, *, on_cpu: bool, attention_dropout: bool = False) -> None:
-        """Take the layers that train fast on the device."""
-
-    def prepare_for_inference(self, precision: str, *, on_cpu: bool) -> None:
-        """Take the layers that are fast without training in this precision, as an engine has it."""
+# Parts of a transformer's file that are not read: a tagger's classifier, and a pooler, which gives no word.
+STORED_BESIDE = ("classifier", "pooler")
+WEIGHTS = "model.safetensors"
 
 
 class TransformerEncoder(Encoder):
@@ -72,11 +41,90 @@ class TransformerEncoder(Encoder):
         reader: Its tokenizer.
     """
 
+    reads = "subwords"
+
     def __init__(self, model: Any, reader: SubwordReader) -> None:
         super().__init__()
         self.model, self.reader = model, reader
         self.output_dim = int(model.config.hidden_size)
         self.shapes: WordShapes | None = None
+
+    @staticmethod
+    def from_pretrained(encoder: str, *, attention: str | None = None) -> tuple[Any, LoadedWeights]:
+        """Load a transformer of this kind; see ``load_encoder``."""
+        return load_encoder(encoder, attention=attention)
+
+    @classmethod
+    def check_start(cls, design: TaggerDesign, start: Start) -> None:
+        """Refuse a start without a transformer, or with an encoder-decoder."""
+        start.check_transformer(f"the method {design.name!r} reads as set")
+        if start.folder is not None and (config := read_config(str(start.folder))).is_encoder_decoder:
+            raise CrossNERError(
+                f"The start {start.name!r} holds an encoder-decoder ({config.model_type}), and the method "
+                f"{design.name!r} reads an encoder.",
+                hint="Start from base, from a dapt stage, or from a tagger that has one.",
+            )
+
+    @classmethod
+    def start(cls, begin: EncoderStart) -> Self:
+        """Load the transformer; vectors of word shapes are new where the design has them and the start does not."""
+        encoder, weights = cls.from_pretrained(begin.name, attention=begin.attention)
+        left = () if begin.of_tagger else weights.left
+        begin.carried.add(weights.loaded, weights.new, left, prefix="encoder.")
+        if encoder.shapes is not None:
+            begin.carried.add(1, ())
+        elif begin.design.word_shapes:
+            encoder.read_shapes()
+            begin.carried.add(0, ["shapes.vectors"], prefix="encoder.")
+        return cast(Self, encoder)
+
+    @classmethod
+    def load(cls, folder: Path, settings: Any, *, attention: str | None) -> Self:
+        """Read the transformer of a tagger's folder, which must be whole."""
+        encoder, weights = cls.from_pretrained(str(folder), attention=attention)
+        left = [name for name in weights.left if name.split(".")[0] not in STORED_BESIDE]
+        for names, what in ((weights.new, "lacks"), (left, "holds, with no place in config.json,")):
+            if names:
+                raise CrossNERError(
+                    f"{folder / WEIGHTS} {what} {len(names)} tensors of the tagger's transformer, the first of them"
+                    f" {names[0]}: it does not fit config.json beside it.",
+                    hint="Copy the tagger's folder again, or train the tagger again.",
+                )
+        return cast(Self, encoder)
+
+    def save(self, folder: Path, tags: Sequence[str], classifier: nn.Linear | None = None) -> None:
+        """Write a Hugging Face model folder."""
+        with quiet_transformers():
+            self._with_classifier(tags, classifier).save_pretrained(folder)
+            self.reader.tokenizer.save_pretrained(folder)
+        if self.shapes is not None:
+            self.shapes.save(folder)
+
+    def _with_classifier(self, tags: Sequence[str], classifier: nn.Linear | None) -> Any:
+        """The model that transformers saves: with the classifier if its own token classifier is that and no more."""
+        from transformers import AutoModelForTokenClassification
+
+        config = self.model.config
+        config.id2label = dict(enumerate(tags))
+        config.label2id = {tag: number for number, tag in enumerate(tags)}
+        if classifier is None:
+            return self.model
+        try:
+            with torch.device("meta"):
+                shell: Any = AutoModelForTokenClassification.from_config(config)
+        except ValueError:  # the architecture has no token classifier in transformers
+            return self.model
+        plain = {shell.base_model_prefix, "dropout", "classifier"}
+        if {name for name, _ in shell.named_children()} - plain or not hasattr(shell, "classifier"):
+            return self.model
+        setattr(shell, shell.base_model_prefix, self.model)
+        shell.classifier = classifier
+        return shell
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The transformer's weights, and the vectors of word shapes."""
+        return ("model*.safetensors", WORD_SHAPES)
 
     def read_shapes(self, shapes: WordShapes | None = None) -> None:
         """Add vectors of the shapes of words to the word embeddings: those given, else new ones.
@@ -147,81 +195,6 @@ class TransformerEncoder(Encoder):
                     layer.to(torch.bfloat16)
 
 
-class EncoderDecoder(TransformerEncoder):
-    """A model of the BART family without its head: both halves share one table of subword vectors.
-
-    Args:
-        model: The encoder-decoder.
-        reader: Its tokenizer.
-    """
-
-    def forward(self, batch: Batch) -> Tensor:
-        """The encoder half's vector of the first subword of each word, (B, W, H)."""
-        return self.read(batch).flatten(0, 1)[batch.word_places]
-
-    def read(self, batch: Batch) -> Tensor:
-        """States of the encoder half at every subword, (R, T, H)."""
-        found: list[Tensor] = []
-        for first, end in batch.slices:
-            mask = None if batch.attention_mask is None else batch.attention_mask[first:end]
-            output = self.model.encoder(input_ids=batch.input_ids[first:end], attention_mask=mask)
-            found.append(output.last_hidden_state)
-        return found[0] if len(found) == 1 else torch.cat(found)
-
-    def write(self, inputs: Tensor, read: Tensor, mask: Tensor | None, cache: Any = None) -> Tensor:
-        """States of the decoder half.
-
-        Args:
-            inputs: Vectors of what was written before each step, (R, S, H), as the table has them.
-            read: States of the encoder half, (R, T, H).
-            mask: 1 where a subword is, (R, T); None without padding.
-            cache: From ``new_cache``, to write one step after another: it remembers the earlier ones.
-
-        Returns:
-            One state a step, (R, S, H); none has seen a later step.
-        """
-        output = self.model.decoder(
-            inputs_embeds=inputs * getattr(self.model.get_input_embeddings(), "embed_scale", 1.0),
-            encoder_hidden_states=read,
-            encoder_attention_mask=mask,
-            past_key_values=cache,
-            use_cache=cache is not None,
-        )
-        states: Tensor = output.last_hidden_state
-        return states
-
-    def new_cache(self) -> Any:
-        """An empty cache for ``write``; its ``batch_select_indices`` keeps some rows."""
-        from transformers import DynamicCache, EncoderDecoderCache
-
-        return EncoderDecoderCache(DynamicCache(), DynamicCache())
-
-    @property
-    def start_vector(self) -> Tensor:
-        """The vector of the start token, which is read before the first step, (H,)."""
-        return self.word_embeddings[self.reader.first_id]
-
-    @property
-    def end_vector(self) -> Tensor:
-        """The vector of the end token, (H,)."""
-        return self.word_embeddings[self.reader.last_id]
-
-    def describe(self, types: Sequence[str]) -> Tensor:
-        """One vector a type: the mean over the subwords of its description, (E, H), without a gradient."""
-        if not types:
-            return self.word_embeddings.new_zeros(0, self.output_dim)
-        with torch.no_grad():
-            return torch.stack([self.word_embeddings[self._cut_type(name)].mean(dim=0) for name in types])
-
-    def _cut_type(self, entity_type: str) -> list[int]:
-        """Subwords of a type's description, at least one."""
-        tokenizer = self.reader.tokenizer
-        read = tokenizer.backend_tokenizer.encode(
-            describe_type(entity_type), is_pretokenized=True, add_special_tokens=False
-        )
-        return read.ids or [self.reader.pad_id if tokenizer.unk_token_id is None else tokenizer.unk_token_id]
-
-
 def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[TransformerEncoder, LoadedWeights]:
     """Load an encoder without its head.
 
@@ -274,69 +247,3 @@ def _check_reads_text(encoder: str, model: Any) -> None:
         f"{encoder!r} ({config.model_type}) is no encoder of text: {problem}.",
         hint="Choose a bidirectional encoder such as BERT, RoBERTa, DeBERTa or ModernBERT.",
     )
-
-
-def check_encoder_decoder(encoder: str, config: Any = None, *, start: str | None = None) -> None:
-    """Check by its configuration that a model is an encoder-decoder of the BART family.
-
-    Args:
-        encoder: A Hugging Face name, a folder or ``minilm``.
-        config: Its configuration, if it was read already.
-        start: The start it belongs to, as the user calls it; None if it is ``--encoder``.
-
-    Raises:
-        CrossNERError: It is not, or its configuration cannot be read.
-    """
-    config = read_config(resolve_encoder(encoder)) if config is None else config
-    if config.model_type in BART_FAMILY and config.is_encoder_decoder:
-        return
-    given = repr(encoder) if start is None else f"The start {start!r}"
-    raise CrossNERError(
-        f"{given} ({config.model_type}) is no encoder-decoder of the BART family, which this method needs.",
-        hint="Give one, as --encoder facebook/bart-base"
-        + ("." if start is None else ", in place of --start-from; or start from a tagger that has one."),
-    )
-
-
-def load_encoder_decoder(encoder: str, *, attention: str | None = None) -> tuple[EncoderDecoder, LoadedWeights]:
-    """Load an encoder-decoder without its head.
-
-    A window takes no more than half of the decoder's positions, so that the sequence of its words always fits: at most
-    two steps a word, behind the start.
-
-    Args:
-        encoder: A Hugging Face name or a folder.
-        attention: As for ``load_encoder``.
-
-    Returns:
-        The encoder-decoder, and which tensors were loaded, new and left.
-
-    Raises:
-        CrossNERError: The folder or name cannot be read, holds no safetensors, none of its weights fit, it is no
-            encoder-decoder of the BART family, or the tokenizer is not its own.
-    """
-    folder = resolve_encoder(encoder)
-    config = read_config(folder)
-    check_encoder_decoder(encoder, config)
-    model, weights = load_weights(encoder, folder, config, attention)
-    tokenizer = read_tokenizer(folder)
-    check_vocabulary(tokenizer, model.get_input_embeddings().weight.shape[0])
-    words = (config.max_position_embeddings - 1) // 2
-    return EncoderDecoder(model, SubwordReader(tokenizer, min(position_limit(config, tokenizer), words + 2))), weights
-
-
-def load_transformer(encoder: str, reads: str, *, attention: str | None = None) -> tuple[Any, LoadedWeights]:
-    """Load the transformer that a method reads with: an encoder-decoder or an encoder.
-
-    Args:
-        encoder: A Hugging Face name or a folder; for encoders also ``minilm``.
-        reads: ``Tagger.reads`` of the method.
-        attention: As for ``load_encoder``.
-
-    Returns:
-        The transformer, and which tensors were loaded, new and left.
-
-    Raises:
-        CrossNERError: As ``load_encoder`` and ``load_encoder_decoder``.
-    """
-    return (load_encoder_decoder if reads == "encoder-decoder" else load_encoder)(encoder, attention=attention)

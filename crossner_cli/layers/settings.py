@@ -13,7 +13,9 @@ from crossner_cli.errors import CrossNERError, suggest
 MOST_LAYERS = 100  # the folder of a tagger may come from anywhere, and a million would take for ever
 
 
-def setting(default: Any, help: str, *, minimum: float | None = None, maximum: float = math.inf) -> Any:
+def setting(
+    default: Any, help: str, *, minimum: float | None = None, maximum: float = math.inf, of_stage: bool = False
+) -> Any:
     """Declare a setting.
 
     Args:
@@ -21,13 +23,24 @@ def setting(default: Any, help: str, *, minimum: float | None = None, maximum: f
         help: The sentence that ``crossner methods`` shows.
         minimum: Smallest value allowed; None where every value of the field's type is allowed.
         maximum: Largest value allowed.
+        of_stage: Whether it differs between the stages of a chain as a rule.
     """
-    return dataclasses.field(default=default, metadata={"help": help, "limits": (minimum, maximum), "is_rate": False})
+    return _declare(default, help, (minimum, maximum), of_stage=of_stage)
+
+
+def input_setting(default: Any, help: str, *, minimum: float | None = None) -> Any:
+    """Declare a setting that says what a training reads; a trained tagger does without, and does not keep it."""
+    return _declare(default, help, (minimum, math.inf), kept=False)
 
 
 def rate(default: float, help: str) -> Any:
     """Declare a setting that is a dropout rate, in [0, 1)."""
-    return dataclasses.field(default=default, metadata={"help": help, "limits": (None, 1), "is_rate": True})
+    return _declare(default, help, (None, 1), is_rate=True)
+
+
+def _declare(default: Any, help: str, limits: tuple[float | None, float], **more: bool) -> Any:
+    metadata = {"help": help, "limits": limits, "is_rate": False, "kept": True, "of_stage": False, **more}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,17 @@ class Settings:
                 check_range(field.name, value, minimum, min(maximum, MOST_LAYERS))
             elif minimum is not None:
                 check_range(field.name, value, minimum, maximum)
+
+
+def kept_settings(settings: Settings) -> dict[str, Any]:
+    """Return the settings that a trained tagger keeps, by name."""
+    return {each.name: getattr(settings, each.name) for each in dataclasses.fields(settings) if each.metadata["kept"]}
+
+
+def settings_to_compare(settings: Settings) -> dict[str, Any]:
+    """Return the settings, by name, that the stages of a chain have in common as a rule."""
+    chosen = {each.name for each in dataclasses.fields(settings) if not each.metadata["of_stage"]}
+    return {name: value for name, value in kept_settings(settings).items() if name in chosen}
 
 
 def split_setting(text: str) -> tuple[str, str]:

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossner_cli.data.tags import Span, TagSet, split_tag, to_tags
+from crossner_cli.encoders.encoder_decoder import EncoderDecoder
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import EncoderDecoder
 from crossner_cli.layers.crf import Decoded
 from crossner_cli.layers.randomness import Dropout
 from crossner_cli.layers.settings import Settings, rate
@@ -125,7 +125,7 @@ class BARTNER(Tagger):
             " and subwords that they are compared with, and inside the layers that the encoder's states pass.",
         )
 
-    reads = "encoder-decoder"
+    encoder_class = EncoderDecoder
     rows = Rows(types={"symbols": (0,)})  # the end stands where others have O
     # The encoder-decoder of Hu et al. (2022); the rest of the authors' code, which clips values, not the norm.
     paper = Paper(

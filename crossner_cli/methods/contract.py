@@ -14,11 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.encoder import Encoder
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import Encoder
+from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.crf import IMPOSSIBLE, Decoded, Moves
 from crossner_cli.layers.settings import Settings, check_setting_name, split_setting
+from crossner_cli.methods.inputs import TrainingInputs
 from crossner_cli.methods.lookup import find_place, find_places
 
 LARGEST_NUMBER = 2**31 - 1  # of settings; above it sizes of tensors overflow
@@ -88,9 +90,9 @@ class Tagger(nn.Module, ABC):
     class Hyperparameters(Settings):
         """The settings of ``--set key=value``; each method declares its own."""
 
-    # The encoder: a ``TransformerEncoder``, a ``WordEncoder`` (its settings are then among the hyperparameters, as
-    # ``WordInputs``) or an ``EncoderDecoder``.
-    reads: ClassVar[Literal["subwords", "words", "encoder-decoder"]] = "subwords"
+    encoder_class: ClassVar[type[Encoder]] = TransformerEncoder
+    inputs_class: ClassVar[type[TrainingInputs]] = TrainingInputs
+    can_export: ClassVar[bool] = False  # tags follow from scores of subwords alone, ``classifier`` above the encoder
     rows: ClassVar[Rows] = Rows()
     paper: ClassVar[Paper] = Paper()
     terms: ClassVar[tuple[str, ...]] = ("tags",)  # names of the loss terms, where each is a sum over words
@@ -131,6 +133,14 @@ class Tagger(nn.Module, ABC):
             NotImplementedError: The method does not have it.
         """
         raise NotImplementedError
+
+    def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Return the tensors of a start, given its tags and settings, by the names they have here."""
+        return old
+
+    def rate_shares(self) -> dict[nn.Parameter, float]:
+        """Return the parameters that learn at a share of the head's rate, and the shares."""
+        return {}
 
     def explain(self, batch: Batch) -> dict[str, Shares]:
         """Return the weights that ``decode`` computes on its way, by name; none where a method has no such weights."""
@@ -207,8 +217,13 @@ def find_method(name: str) -> type[Tagger]:
 
 def name_of_method(method: type[Tagger]) -> str:
     """Return the name by which a method is found."""
+    module = importlib.import_module(method.__module__)
     places = find_places().items()
-    known = (name for name, place in places if place.module == method.__module__ and find_method(name) is method)
+    known = (
+        name
+        for name, place in places
+        if place.module == module.__name__ and vars(module).get(place.attribute) is method
+    )
     return next(known, method.__name__)
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.encoder import Encoder
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.layers.crf import TAG_DIMENSIONS, Decoded, LinearChainCRF, pair_probabilities
 from crossner_cli.layers.randomness import Dropout
 from crossner_cli.layers.settings import Settings, rate, setting

@@ -24,8 +24,8 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.encoder import Encoder
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.layers.crf import Decoded, unpad
 from crossner_cli.layers.randomness import Dropout
 from crossner_cli.layers.settings import Settings, rate, setting

@@ -31,7 +31,6 @@ TRAIN, HELD_OUT, RECORD = "train", "held-out", "character-stream.json"
 UNKNOWN = "<unk>"
 # Characters with a number of their own: the most frequent of those that occur so often.
 FEWEST, MOST_CHARACTERS = 3, 5000
-LARGEST_SHARE = 0.5
 SENTENCES_OF_CHUNK = 2000
 
 Words = Sequence[str]
@@ -54,8 +53,8 @@ class LinesOfWords:
 def write_character_stream(texts: Texts, folder: Path, *, held_out: float, window: int) -> Work[dict[str, Any]]:
     """Number the characters of texts, one after the other, and write both directions of two sides, in two passes.
 
-    A sentence is held out by a hash of its words, so equal ones fall on the same side. If that leaves less than a
-    window, the share is doubled, up to a half; if that is not enough, nothing is held out.
+    A sentence is held out by a hash of its words, so equal ones fall on the same side. If either side would have less
+    than a window, nothing is held out.
 
     Args:
         texts: Sentences by name, read twice.
@@ -76,16 +75,17 @@ def write_character_stream(texts: Texts, folder: Path, *, held_out: float, windo
         record: dict[str, Any] = json.loads(finished.read_text(encoding="utf-8"))
         return record
     folder.mkdir(parents=True, exist_ok=True)
-    counted = yield from _count(texts, _possible_shares(held_out))
+    counted = yield from _count(texts, held_out)
     if not counted.characters:
         raise CrossNERError("There is no word to train on.", hint="Prepare the data with other raw text.")
-    share = counted.share(window)
+    is_enough = window <= counted.held_out <= sum(counted.lengths.values()) - window
+    share = held_out if is_enough else 0.0
     characters = counted.alphabet()
     record = {
         "characters": characters,
         "sentences": counted.sentences,
         "length": counted.lengths,
-        "held_out_length": counted.held_out.get(share, 0),
+        "held_out_length": counted.held_out if is_enough else 0,
         "held_out_share": share,
         "unknown_characters": counted.unknown(characters),
         "shortened_words": counted.shortened_words,
@@ -108,14 +108,8 @@ class _Counts:
     characters: Counter[str]
     sentences: dict[str, int]
     lengths: dict[str, int]
-    held_out: dict[float, int]  # length by share
+    held_out: int = 0
     shortened_words: int = 0
-
-    def share(self, window: int) -> float:
-        """The smallest share that holds out a window and leaves one, or 0."""
-        total = sum(self.lengths.values())
-        fitting = [share for share, length in self.held_out.items() if window <= length <= total - window]
-        return min(fitting, default=0.0)
 
     def alphabet(self) -> list[str]:
         """The numbered characters; the first stands for all others."""
@@ -132,20 +126,13 @@ class _Counts:
         return sum(count for character, count in self.characters.items() if character not in known)
 
 
-def _possible_shares(held_out: float) -> list[float]:
-    shares = [held_out] if held_out else []
-    while shares and shares[-1] < LARGEST_SHARE:
-        shares.append(min(2 * shares[-1], LARGEST_SHARE))
-    return shares
-
-
 def _hash(text: str) -> float:
     """A number in [0, 1) that depends only on the text."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") / 2**64
 
 
-def _count(texts: Texts, shares: Sequence[float]) -> Work[_Counts]:
-    counted = _Counts(Counter(), dict.fromkeys(texts, 0), dict.fromkeys(texts, 0), dict.fromkeys(shares, 0))
+def _count(texts: Texts, held_out: float) -> Work[_Counts]:
+    counted = _Counts(Counter(), dict.fromkeys(texts, 0), dict.fromkeys(texts, 0))
     for name, sentences in texts.items():
         for words in sentences:
             text = join_words(words)
@@ -154,8 +141,7 @@ def _count(texts: Texts, shares: Sequence[float]) -> Work[_Counts]:
             counted.sentences[name] += 1
             counted.lengths[name] += length
             counted.shortened_words += sum(len(word) > LONGEST_WORD for word in words)
-            for share in shares:
-                counted.held_out[share] += length if place < share else 0
+            counted.held_out += length if place < held_out else 0
             if counted.sentences[name] % SENTENCES_OF_CHUNK == 0:
                 yield Progress("count characters", sum(counted.sentences.values()), None, "sentences")
     return counted

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,22 +11,26 @@ import torch
 from torch import Tensor
 
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.type_descriptions import describe_type, description_words, parse_type_words
+from crossner_cli.encoders.type_descriptions import description_words, parse_type_words
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.settings import setting
-from crossner_cli.methods.contract import Rows, Tagger
+from crossner_cli.methods.contract import Rows
 from crossner_cli.recurrent.word_encoder import WordEncoder
 from crossner_cli.recurrent.word_reader import WordInputs
+from crossner_cli.recurrent.word_tagger import WordTagger
 
 
 @dataclass(frozen=True)
 class DescribedInputs(WordInputs):
     """Settings of words, and the descriptions of types."""
 
+    # True where a BiLSTM takes half the width of a description in each direction.
+    needs_even_width: ClassVar[bool] = False
     descriptions: str = setting(
         "",
-        "Words that describe types, as MISC=nationality or event;PER=name of a person. Other types keep the description"
-        " of the start; without a start their names describe them.",
+        "Words that describe types, as MISC=nationality or event;PER=name of a person. Other types keep the vectors of"
+        " the start; without a start their names describe them.",
+        of_stage=True,
     )
 
     def __post_init__(self) -> None:
@@ -39,19 +42,26 @@ class DescribedInputs(WordInputs):
                 hint="Set words=trained, words=frozen or transformer=frozen.",
             )
 
+    def check_width(self, size: int) -> None:
+        """Refuse vectors of words of an odd width where descriptions are read in halves."""
+        if self.needs_even_width and size % 2:
+            raise CrossNERError(
+                f"Type descriptions have {size} values, and this method needs an even number: each direction of a"
+                " BiLSTM takes half of them.",
+                hint="Set an even word_size, or give --set embeddings=FILE of an even width.",
+            )
+
     def described_words(self, types: Sequence[str]) -> list[str]:
         """Return the words whose vectors these types are compared by."""
         return description_words(types, read_descriptions(self.descriptions))
 
 
-class DescribedTagger(Tagger, ABC):
+class DescribedTagger(WordTagger, ABC):
     """A tagger with a row a type, the vector of its description, (1 + E, D).
 
     The rows are stored, since the vectors of words that they are made of may be trained, in a buffer.
     """
 
-    # True where a BiLSTM takes half the width of a description in each direction.
-    needs_even_width: ClassVar[bool] = False
     rows = Rows(types={"descriptions": (0,)})
     descriptions: Tensor
 
@@ -61,7 +71,7 @@ class DescribedTagger(Tagger, ABC):
         Raises:
             CrossNERError: The encoder has no vectors for descriptions, or they have an odd width.
         """
-        check_description_size(type(self), encoder.description_size)
+        self.hyper.check_width(encoder.description_size)
         types, outside = self.tag_set.types, torch.zeros(1, encoder.description_size)
         given = read_descriptions(self.hyper.descriptions)
         rows = torch.cat([outside, encoder.describe(types, given).float()]) if types else outside
@@ -72,44 +82,8 @@ class DescribedTagger(Tagger, ABC):
         rows = old.get("descriptions")
         if rows is None or rows.shape[1:] != self.descriptions.shape[1:]:
             return old
-        changed = self.redescribed_types(settings)
-        self.keep_words("descriptions", read_descriptions, " ".join, tag_set, settings)
-        return {**old, "descriptions": replace_rows(rows, tag_set, self.descriptions, self.tag_set, changed)}
-
-    def redescribed_types(self, settings: Mapping[str, Any]) -> list[str]:
-        """Return the types whose given description differs from that of a start with these settings."""
         given = read_descriptions(self.hyper.descriptions)
-        before = read_descriptions(settings.get("descriptions", ""))
-        return [name for name in given if given[name] != tuple(describe_type(name, before))]
-
-    def keep_words(
-        self,
-        name: str,
-        read: Callable[[str], Mapping[str, tuple[str, ...]]],
-        join: Callable[[Sequence[str]], str],
-        tag_set: TagSet,
-        settings: Mapping[str, Any],
-    ) -> None:
-        """Add to a setting the words of types that a start brings along, since a later stage must know them."""
-        given = read(getattr(self.hyper, name))
-        kept = {
-            kind: words
-            for kind, words in read(settings.get(name, "")).items()
-            if kind in tag_set.types and kind in self.tag_set.types and kind not in given
-        }
-        if kept:
-            text = ";".join(f"{kind}={join(words)}" for kind, words in {**given, **kept}.items())
-            self.hyper = dataclasses.replace(self.hyper, **{name: text})
-
-
-def check_description_size(method: type[Tagger], size: int) -> None:
-    """Refuse vectors of words of an odd width where a method reads descriptions in halves."""
-    if issubclass(method, DescribedTagger) and method.needs_even_width and size % 2:
-        raise CrossNERError(
-            f"Type descriptions have {size} values, and this method needs an even number: each direction of a BiLSTM"
-            " takes half of them.",
-            hint="Set an even word_size, or give --embeddings of an even width.",
-        )
+        return {**old, "descriptions": replace_rows(rows, tag_set, self.descriptions, self.tag_set, given)}
 
 
 def read_descriptions(text: str) -> dict[str, tuple[str, ...]]:
@@ -117,7 +91,7 @@ def read_descriptions(text: str) -> dict[str, tuple[str, ...]]:
     return parse_type_words(text, "descriptions", "MISC=nationality or event;PER=name of a person", str.split)
 
 
-def replace_rows(old: Tensor, old_set: TagSet, new: Tensor, new_set: TagSet, types: Sequence[str]) -> Tensor:
+def replace_rows(old: Tensor, old_set: TagSet, new: Tensor, new_set: TagSet, types: Iterable[str]) -> Tensor:
     """Return a copy of the old rows, (1 + E, ...), with the new rows of some types that both sets have."""
     rows = old.clone()
     for name in types:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -62,6 +62,9 @@ class RawFile:
     def __len__(self) -> int:
         return len(self.starts)
 
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        return iter(self.sentences(range(len(self))))
+
     def sentences(self, numbers: Sequence[int]) -> list[tuple[str, ...]]:
         """The words of some lines."""
         with self.path.open("rb") as stream:
@@ -87,6 +90,9 @@ class RawSentences:
 
     def __len__(self) -> int:
         return len(self.words)
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        return iter(self.words)
 
     def sentences(self, numbers: Sequence[int]) -> list[tuple[str, ...]]:
         """The words of some sentences."""
@@ -163,18 +169,3 @@ def label(words: tuple[str, ...], names: Names, tag_set: TagSet, domain: str, *,
             tags = to_tags([Span(0, last - first, types[0])], last - first, tag_set.scheme)
             found |= dict(zip(range(first, last), tag_set.to_ids(tags), strict=True))
     return found
-
-
-def frequent_words(texts: Mapping[str, RawText], fewest: int, normalise: Callable[[str], str] = str) -> list[str]:
-    """Words that occur at least ``fewest`` times in all raw text together, the most frequent first.
-
-    Args:
-        texts: Raw text by role.
-        fewest: Occurrences, counted after ``normalise``.
-        normalise: Turns a word into the spelling that has a vector.
-    """
-    counts = Counter[str]()
-    for text in texts.values():
-        for word, count in text.counts.items():
-            counts[normalise(word)] += count
-    return [word for word, count in counts.most_common() if count >= fewest]

@@ -19,7 +19,7 @@ import numpy as np
 
 from crossner_cli.data.files import BYTE_ORDER_MARK, open_bytes
 from crossner_cli.errors import CrossNERError
-from crossner_cli.recurrent.word_vectors import Form, Vectors, WordVectors, fallback_forms
+from crossner_cli.recurrent.word_vectors import Vectors, WordVectors, fallback_forms
 
 BLOCK = 2**20
 LONGEST_LINE, LONGEST_WORD, LARGEST_SIZE = 2**24, 2**16, 2**15
@@ -53,6 +53,10 @@ def read_vectors(path: Path, words: Iterable[str], *, exact_only: bool = False) 
         layout = _recognise(path, head)
         scan = _Scan(layout.size, frozenset(chain.from_iterable(wanted.values())))
         (_scan_binary if layout.binary else _scan_text)(source, head, layout, scan)
+    if layout.binary and scan.entries < (layout.announced or 0):
+        raise CrossNERError(
+            f"{path} has {scan.entries:,} of the {layout.announced:,} vectors it announces.", hint=_DAMAGED
+        )
     if not scan.entries:
         raise _not_vectors(path, "holds no vectors, only a header")
     # Each word gets the vector of its best form.
@@ -62,12 +66,8 @@ def read_vectors(path: Path, words: Iterable[str], *, exact_only: bool = False) 
         source=path.name,
         words=tuple(found),
         rows=np.array([scan.found[form] for form in found.values()], dtype=np.float32).reshape(-1, scan.size),
-        forms=tuple(wanted[word][form] for word, form in found.items()),
         asked=len(wanted),
         entries=scan.entries,
-        announced=layout.announced,
-        repeated=scan.repeated,
-        undecodable=scan.undecodable,
         written=tuple(form.decode() for form in found.values()),
     )
 
@@ -82,17 +82,11 @@ def read_vector_width(path: Path) -> int:
         return _recognise(path, _Source(path, file).read()).size
 
 
-def _forms(word: str, exact_only: bool) -> dict[bytes, Form]:
+def _forms(word: str, exact_only: bool) -> list[bytes]:
     """The forms to look up, best first; none that is empty or not valid UTF-8, since no file holds them."""
-    forms: dict[bytes, Form] = {}
-    labels: tuple[Form, ...] = ("exact", "lower_cased", "digits", "digits")
-    for text, form in zip((word, *fallback_forms(word)), labels, strict=True):
-        written = text.encode("utf-8", "surrogatepass")
-        if written and _is_utf8(written):
-            forms.setdefault(written, form)
-        if exact_only:
-            break
-    return forms
+    texts = (word,) if exact_only else (word, *fallback_forms(word))
+    written = (text.encode("utf-8", "surrogatepass") for text in texts)
+    return [form for form in dict.fromkeys(written) if form and _is_utf8(form)]
 
 
 class _Source:
@@ -183,12 +177,11 @@ class _Scan:
     def __init__(self, size: int, forms: frozenset[bytes]) -> None:
         self.size, self.forms = size, forms
         self.found: dict[bytes, Vectors] = {}
-        self.entries = self.repeated = self.undecodable = 0
+        self.entries = 0
 
     def keep(self, form: bytes, values: Sequence[bytes] | Vectors, place: str) -> None:
         """Keep a vector unless its word had one before."""
         if form in self.found:
-            self.repeated += 1
             return
         if len(values) != self.size:
             raise CrossNERError(
@@ -212,8 +205,6 @@ def _scan_text(source: _Source, head: bytes, layout: _Layout, scan: _Scan) -> No
     firsts = {form.partition(b" ")[0] for form in scan.forms}
     number = 1 if layout.announced is None else 2
     for block in source.whole_lines(head[layout.start :]):
-        if not _is_utf8(block):
-            scan.undecodable += sum(not _is_utf8(line) for line in block.split(b"\n"))
         start = 0
         # Far faster than to split the block, which looks at its bytes one by one.
         while (end := block.find(b"\n", start)) >= 0:
@@ -270,7 +261,5 @@ def _take_entries(data: bytes, base: int, width: int, path: Path, scan: _Scan) -
         if word in forms:
             row = np.frombuffer(data, dtype="<f4", count=scan.size, offset=space + 1).astype(np.float32)
             scan.keep(word, row, f"{path}: byte {base + begin:,}")
-        elif not _is_utf8(word):
-            scan.undecodable += 1
         scan.entries += 1
         position = end

@@ -11,71 +11,39 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Self
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.encoders.names import VOCABULARY
-from crossner_cli.encoders.pretrained import read_tensors
+from crossner_cli.encoders.encoder import Encoder
+from crossner_cli.encoders.names import STRINGS, VOCABULARY
+from crossner_cli.encoders.start import EncoderStart, Start, TaggerDesign
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import Encoder, TransformerEncoder
+from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.encoders.type_descriptions import describe_type
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.randomness import Dropout, isolate_draws
+from crossner_cli.recurrent.characters import CharacterCNN, NgramMean
 from crossner_cli.recurrent.string_embeddings import StringEncoder, load_string_encoder, save_string_encoder
-from crossner_cli.recurrent.word_reader import UNKNOWN, Vocabulary, WordInputs, WordReader
+from crossner_cli.recurrent.word_reader import (
+    CONVOLUTION,
+    TENSORS,
+    UNKNOWN,
+    KnownWords,
+    Vocabulary,
+    WordInputs,
+    WordReader,
+    read_known_words,
+    read_vector_sizes,
+    read_vocabulary,
+    read_word_tensors,
+)
 from crossner_cli.recurrent.word_vectors import WordVectors
-from crossner_cli.run.storage import read_json
 
-TENSORS = "words.safetensors"
 TABLES = ("words.weight", "characters.table.weight")  # one row a word, character or n-gram
-CONVOLUTION = "characters.convolution.weight"  # only in an encoder of characters, not of n-grams
-CHARACTER_WIDTH, KERNEL = 30, 3
-
-
-class CharacterCNN(nn.Module):
-    """One vector a word from its characters: a convolution, then the largest value of each filter.
-
-    Ma and Hovy (2016), section 2.1.
-
-    Args:
-        characters: Distinct characters; number 0 is unknown.
-        size: Filters.
-        dropout: Share of the values of characters' vectors dropped.
-    """
-
-    def __init__(self, characters: int, size: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.table = nn.Embedding(characters + 1, CHARACTER_WIDTH)
-        nn.init.uniform_(self.table.weight, -((3 / CHARACTER_WIDTH) ** 0.5), (3 / CHARACTER_WIDTH) ** 0.5)
-        self.dropout = Dropout(dropout)
-        self.convolution = nn.Conv1d(CHARACTER_WIDTH, size, KERNEL, padding=KERNEL // 2)
-
-    def forward(self, characters: Tensor, mask: Tensor) -> Tensor:
-        """Read characters, (N, C), with a mask, (N, C); return (N, size)."""
-        # (N, C, 30); padding is zero
-        vectors = self.dropout(self.table(characters)) * mask[..., None]
-        found = self.convolution(vectors.transpose(1, 2))  # (N, size, C)
-        filters: Tensor = found.masked_fill(~mask[:, None], -torch.inf).amax(dim=2)
-        return filters
-
-
-class NgramMean(nn.Module):
-    """One vector a word: the mean of the vectors of its known 2-, 3- and 4-grams (Hashimoto et al. 2017)."""
-
-    def __init__(self, ngrams: int, size: int) -> None:
-        super().__init__()
-        with isolate_draws():
-            self.table = nn.Embedding(ngrams + 1, size)
-            nn.init.normal_(self.table.weight, std=0.1)
-
-    def forward(self, ngrams: Tensor, mask: Tensor) -> Tensor:
-        """Average n-grams, (N, C), under a mask, (N, C); return (N, size)."""
-        kept = mask[..., None]
-        mean: Tensor = (self.table(ngrams) * kept).sum(dim=1) / kept.sum(dim=1)
-        return mean
 
 
 class WordEncoder(Encoder):
@@ -92,6 +60,7 @@ class WordEncoder(Encoder):
         strings: The language models of characters that read along, if any.
     """
 
+    reads = "words"
     rare: Tensor
 
     def __init__(
@@ -119,6 +88,140 @@ class WordEncoder(Encoder):
         if inputs.characters != "none":
             self.characters = self._make_characters(ngram_vectors)
             self.output_dim += self.character_size
+
+    @classmethod
+    def reads_transformer(cls, settings: Any) -> bool:
+        """Return whether a transformer reads along."""
+        return bool(settings.transformer != "none")
+
+    @classmethod
+    def check_start(cls, design: TaggerDesign, start: Start) -> None:
+        """Refuse a start without the vectors, language models or transformer that are read."""
+        inputs: WordInputs = design.settings
+        if design.word_shapes:
+            raise CrossNERError(
+                f"--word-shapes has no effect: the method {design.name} reads characters of words.",
+                hint="Leave it out, or take a method that reads subwords, as --method linear.",
+            )
+        if inputs.transformer != "none":
+            TransformerEncoder.check_start(design, start)
+        if inputs.words == "frozen" and not inputs.embeddings and not read_known_words(start):
+            raise CrossNERError(
+                f"words=frozen: there are no vectors to keep, in the start {start.name!r} or elsewhere.",
+                hint="Give --set embeddings=FILE, or --set embeddings=corpus to train them on the raw text of the run;"
+                " or learn them: --set words=trained.",
+            )
+        if inputs.strings != "none" and not inputs.string_embeddings and not start.holds(STRINGS):
+            raise CrossNERError(
+                f"strings=frozen: there are no language models of characters, in the start {start.name!r} or"
+                " elsewhere.",
+                hint="Train some (crossner dapt --encoder strings --name strings) and give --set"
+                " string_embeddings=strings, or give --set string_embeddings=FOLDER.",
+            )
+        if start.folder is not None and not start.holds(VOCABULARY) and inputs.transformer == "none":
+            raise CrossNERError(
+                f"The start {start.name!r} holds a transformer, and this tagger reads none: nothing would carry over.",
+                hint="Let it read along, as --set transformer=frozen, or start from base.",
+            )
+
+    @classmethod
+    def start(cls, begin: EncoderStart) -> Self:
+        """Make an encoder of the known words, with the vectors of the start where it has any."""
+        inputs: WordInputs = begin.design.settings
+        known: KnownWords = begin.known or KnownWords()
+        transformer = None if inputs.transformer == "none" else TransformerEncoder.start(begin)
+        stored: dict[str, Tensor] = {}
+        vocabulary, folder = known.vocabulary, begin.folder
+        word_size = known.vectors.size if known.vectors else None
+        ngram_size = known.ngram_vectors.size if known.ngram_vectors else None
+        if folder is not None and (folder / VOCABULARY).is_file():
+            # Without new vectors those of the start go on, in their width.
+            stored = read_word_tensors(folder)
+            old = read_vector_sizes(stored, inputs)
+            word_size, ngram_size = word_size or old.get("word_size"), ngram_size or old.get("character_size")
+            # What only the start has vectors of would be noise in another width.
+            is_other = {
+                "words": old.get("word_size", word_size) != word_size,
+                "ngrams": old.get("character_size", ngram_size) != ngram_size,
+            }
+            vocabulary = read_vocabulary(folder).without(**is_other).extended(vocabulary)
+        strings = known.strings or folder
+        encoder = cls(
+            vocabulary,
+            inputs,
+            transformer,
+            known.vectors,
+            ngram_vectors=known.ngram_vectors,
+            word_size=word_size,
+            character_size=ngram_size,
+            strings=load_string_encoder(strings) if inputs.strings == "frozen" and strings else None,
+        )
+        begin.carried.add(len(encoder.strings.state_dict()) if encoder.strings else 0, ())
+        taken, own = encoder.take_over(stored), encoder.own_tensors()
+        left = [name for name in stored if name not in taken]
+        begin.carried.add(len(taken), [name for name in own if name not in taken], left, prefix="encoder.")
+        return encoder
+
+    def take_over(self, stored: Mapping[str, Tensor]) -> list[str]:
+        """Copy the vectors of a start with whose vocabulary this one begins; return the names of those that fitted.
+
+        A table of vectors may have more rows than before, other tensors must have the same shape. Vectors of characters
+        are never copied to n-grams.
+        """
+        taken: list[str] = []
+        own = self.own_tensors()
+        reads_alike = (CONVOLUTION in own) == (CONVOLUTION in stored)
+        for name, value in stored.items():
+            new = own.get(name) if reads_alike or not name.startswith("characters.") else None
+            has_more = name in TABLES and new is not None and len(new) >= len(value)
+            if new is not None and new.shape[1:] == value.shape[1:] and (has_more or len(new) == len(value)):
+                new[: len(value)] = value  # the state dict shares memory with the parameters
+                taken.append(name)
+        return taken
+
+    def keeps_words(self, folder: Path) -> bool:
+        """Return whether the vocabulary begins with the one in a folder."""
+        words = read_vocabulary(folder).words
+        return self.vocabulary.words[: len(words)] == words
+
+    @classmethod
+    def load(cls, folder: Path, settings: WordInputs, *, attention: str | None = None) -> Self:
+        """Read an encoder back, with the transformer and the language models of characters that it reads."""
+        stored = read_word_tensors(folder)
+        sizes = read_vector_sizes(stored, settings)
+        read_along = settings.transformer != "none"
+        encoder = cls(
+            read_vocabulary(folder),
+            settings,
+            TransformerEncoder.load(folder, settings, attention=attention) if read_along else None,
+            word_size=sizes.get("word_size"),
+            character_size=sizes.get("character_size"),
+            strings=None if settings.strings == "none" else load_string_encoder(folder),
+        )
+        shapes = {name: tuple(value.shape) for name, value in encoder.own_tensors().items()}
+        if shapes != {name: tuple(value.shape) for name, value in stored.items()}:
+            raise CrossNERError(
+                f"{folder / TENSORS} does not fit {VOCABULARY} beside it.", hint="Train the tagger again."
+            )
+        encoder.load_state_dict(stored, strict=False)
+        return encoder
+
+    def save(self, folder: Path, tags: Sequence[str] = (), classifier: nn.Linear | None = None) -> None:
+        """Write vocabulary and vectors, and the transformer and the language models of characters, if any."""
+        vocabulary = self.vocabulary
+        record = {"words": vocabulary.words, "characters": vocabulary.characters, "ngrams": vocabulary.ngrams}
+        (folder / VOCABULARY).write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
+        save_file({name: value.contiguous().cpu() for name, value in self.own_tensors().items()}, folder / TENSORS)
+        if self.strings is not None:
+            save_string_encoder(self.strings, folder)
+        if self.transformer is not None:
+            self.transformer.save(folder, tags)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The vectors, and the files of the models that read along."""
+        of_strings = () if self.strings is None else (STRINGS,)
+        return (TENSORS, *of_strings, *(() if self.transformer is None else self.transformer.files))
 
     def _make_words(self, size: int, vectors: WordVectors | None) -> None:
         """Make the table of word vectors and the unknown vector, (size,)."""
@@ -285,88 +388,3 @@ def copy_vectors(vectors: WordVectors, table: Tensor, names: Sequence[str]) -> N
     numbers = torch.tensor([places[word] for word in vectors.words], dtype=torch.long)
     with torch.no_grad():
         table[numbers] = torch.from_numpy(vectors.rows)
-
-
-def save_word_encoder(encoder: WordEncoder, folder: Path) -> None:
-    """Write everything but the transformer, which is written with the tagger."""
-    vocabulary = encoder.vocabulary
-    record = {"words": vocabulary.words, "characters": vocabulary.characters, "ngrams": vocabulary.ngrams}
-    (folder / VOCABULARY).write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
-    save_file({name: value.contiguous().cpu() for name, value in encoder.own_tensors().items()}, folder / TENSORS)
-    if encoder.strings is not None:
-        save_string_encoder(encoder.strings, folder)
-
-
-def read_vocabulary(folder: Path) -> Vocabulary:
-    """Read the vocabulary that ``save_word_encoder`` wrote.
-
-    Raises:
-        CrossNERError: It is missing or broken.
-    """
-    path = folder / VOCABULARY
-    hint = "Train the tagger again."
-    record = read_json(path, hint=hint)
-    lists = [record.get(key) for key in ("words", "ngrams")] if isinstance(record, dict) else [None]
-    if not all(isinstance(each, list) and all(isinstance(item, str) for item in each) for each in lists):
-        raise CrossNERError(f"{path} is broken: words and ngrams are not lists of texts.", hint=hint)
-    if not isinstance(record.get("characters"), str):
-        raise CrossNERError(f"{path} is broken: characters is no text.", hint=hint)
-    return Vocabulary(tuple(record["words"]), record["characters"], tuple(record["ngrams"]))
-
-
-def load_word_encoder(folder: Path, inputs: WordInputs, transformer: TransformerEncoder | None) -> WordEncoder:
-    """Read a word encoder back.
-
-    Raises:
-        CrossNERError: A file is missing or broken, or they do not belong together.
-    """
-    stored = read_word_tensors(folder)
-    sizes = read_vector_sizes(stored, inputs)
-    encoder = WordEncoder(
-        read_vocabulary(folder),
-        inputs,
-        transformer,
-        word_size=sizes.get("word_size"),
-        character_size=sizes.get("character_size"),
-        strings=None if inputs.strings == "none" else load_string_encoder(folder),
-    )
-    shapes = {name: tuple(value.shape) for name, value in encoder.own_tensors().items()}
-    if shapes != {name: tuple(value.shape) for name, value in stored.items()}:
-        raise CrossNERError(f"{folder / TENSORS} does not fit {VOCABULARY} beside it.", hint="Train the tagger again.")
-    encoder.load_state_dict(stored, strict=False)
-    return encoder
-
-
-def read_word_tensors(folder: Path) -> dict[str, Tensor]:
-    """Read the tensors that ``save_word_encoder`` wrote.
-
-    Raises:
-        CrossNERError: They are missing or broken.
-    """
-    return read_tensors(folder / TENSORS)
-
-
-def read_vector_sizes(stored: Mapping[str, Tensor], inputs: WordInputs) -> dict[str, int]:
-    """Widths of the stored vectors, by the names of ``WordEncoder``'s arguments."""
-    names = {"word_size": "words.weight"}
-    if inputs.characters == "ngrams" and CONVOLUTION not in stored:
-        names["character_size"] = "characters.table.weight"
-    return {size: stored[name].shape[1] for size, name in names.items() if name in stored}
-
-
-def carry_over_words(encoder: WordEncoder, stored: Mapping[str, Tensor]) -> list[str]:
-    """Copy the vectors of a start with whose vocabulary the encoder's begins; return the names of those that fitted.
-
-    A table of vectors may have more rows than before, other tensors must have the same shape. Vectors of characters
-    are never copied to n-grams.
-    """
-    taken: list[str] = []
-    own = encoder.own_tensors()
-    reads_alike = (CONVOLUTION in own) == (CONVOLUTION in stored)
-    for name, value in stored.items():
-        new = own.get(name) if reads_alike or not name.startswith("characters.") else None
-        has_more = name in TABLES and new is not None and len(new) >= len(value)
-        if new is not None and new.shape[1:] == value.shape[1:] and (has_more or len(new) == len(value)):
-            new[: len(value)] = value  # the state dict shares memory with the parameters
-            taken.append(name)
-    return taken

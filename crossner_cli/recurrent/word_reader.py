@@ -1,10 +1,11 @@
-"""Sentences as numbers of words, characters and n-grams, which an encoder of words reads."""
+"""Sentences as numbers of words, characters and n-grams, and the files of an encoder of words."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -14,6 +15,9 @@ from torch.nn.utils.rnn import pad_sequence
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.names import VOCABULARY
+from crossner_cli.encoders.pretrained import read_tensors
+from crossner_cli.encoders.start import Start
 from crossner_cli.encoders.subwords import (
     MOST_WORDS,
     Batch,
@@ -24,12 +28,15 @@ from crossner_cli.encoders.subwords import (
     pad_words,
 )
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers.settings import Settings, rate, setting
+from crossner_cli.layers.settings import Settings, input_setting, rate, setting
 from crossner_cli.recurrent.string_embeddings import StringEncoder
 from crossner_cli.recurrent.word_vectors import WordVectors, character_ngrams, fallback_forms, replace_digits
+from crossner_cli.run.storage import read_json
 
 UNKNOWN = 0
 LONGEST_WORD = 50  # characters that are read of a word
+TENSORS = "words.safetensors"  # of an encoder of words in a tagger's folder
+CONVOLUTION = "characters.convolution.weight"  # only in an encoder of characters, not of n-grams
 
 
 @dataclass(frozen=True)
@@ -41,14 +48,14 @@ class WordInputs(Settings):
         "Static word vectors. Words met once that no file and no start has a vector of are read as unknown half of the"
         " time in training.",
     )
-    word_size: int = setting(100, "Width of static word vectors without --embeddings.", minimum=1)
+    word_size: int = setting(100, "Width of static word vectors without embeddings.", minimum=1)
     characters: Literal["cnn", "ngrams", "none"] = setting(
         "cnn", "Vectors of characters: a convolution, or the mean of the vectors of 2-, 3- and 4-grams."
     )
     character_size: int = setting(50, "Width of the vectors of characters.", minimum=1)
     character_dropout: float = rate(0.0, "Share of the values of characters dropped before the convolution.")
     strings: Literal["none", "frozen"] = setting(
-        "none", "Two frozen language models of characters that read the sentence (Flair), from --string-embeddings."
+        "none", "Two frozen language models of characters that read the sentence (Flair): those of string_embeddings."
     )
     transformer: Literal["none", "frozen", "trained"] = setting("none", "The --encoder, read beside the word vectors.")
     input_dropout: float = rate(0.3, "Share of the values of a word's vector dropped.")
@@ -58,11 +65,27 @@ class WordInputs(Settings):
         "zeros: read digits as zeros in words and characters, so that all years look alike; models of strings and the"
         " --encoder read them as they are.",
     )
+    embeddings: str = input_setting(
+        "", "Word vectors: a file (GloVe, word2vec, fastText), or corpus to train them on the run's raw text."
+    )
+    ngram_embeddings: str = input_setting(
+        "", "Vectors of character n-grams for characters=ngrams: a file of CharNGram."
+    )
+    string_embeddings: str = input_setting(
+        "", "Character models for strings=frozen: a stage of dapt --encoder strings, or a folder."
+    )
 
     def normalise_word(self, word: str) -> str:
         """A word as its static vector is looked up."""
         word = self.normalise_letters(word)
         return word.lower() if self.lower_case else word
+
+    def check_width(self, size: int) -> None:
+        """Refuse vectors of words of a width that the method cannot read."""
+
+    def described_words(self, types: Sequence[str]) -> list[str]:
+        """The words that types are compared by, in methods that do."""
+        return []
 
     def normalise_letters(self, word: str) -> str:
         """A word as its characters are read."""
@@ -75,6 +98,16 @@ class WordInputs(Settings):
                 "words, characters, strings and transformer are all none: there is nothing to read.",
                 hint="Set one of them, as --set words=trained.",
             )
+        for name, is_read, way_out in (
+            ("embeddings", self.words != "none", "words=frozen"),
+            ("ngram_embeddings", self.characters == "ngrams", "characters=ngrams"),
+            ("string_embeddings", self.strings != "none", "strings=frozen"),
+        ):
+            if getattr(self, name) and not is_read:
+                raise CrossNERError(
+                    f"--set {name}={getattr(self, name)} is not read with these settings.",
+                    hint=f"Leave it out, or add --set {way_out}.",
+                )
 
 
 @dataclass(frozen=True)
@@ -105,6 +138,23 @@ class Vocabulary:
             tuple(dict.fromkeys((*self.ngrams, *other.ngrams))),
             other.rare.difference(self.words),
         )
+
+
+@dataclass(frozen=True)
+class KnownWords:
+    """The vocabulary of an encoder of words, and what it begins with.
+
+    Args:
+        vocabulary: The words, characters and n-grams that have vectors.
+        vectors: Static vectors of words, if any.
+        ngram_vectors: Vectors of character n-grams, if any.
+        strings: Folder of the language models of characters, if any.
+    """
+
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    vectors: WordVectors | None = None
+    ngram_vectors: WordVectors | None = None
+    strings: Path | None = None
 
 
 def collect_vocabulary(
@@ -287,3 +337,42 @@ def _without_subwords(sentence: Sentence, tag_set: TagSet | None) -> EncodedSent
     # One window of as many places as there are words, so that batches by length see how long the sentence is.
     windows, places = (np.zeros(words, np.int64),), np.zeros((words, 2), np.int64)
     return EncodedSentence(windows, places, number_tags(sentence, tag_set), sentence.domain)
+
+
+def read_vocabulary(folder: Path) -> Vocabulary:
+    """Read the vocabulary that ``WordEncoder.save`` wrote.
+
+    Raises:
+        CrossNERError: It is missing or broken.
+    """
+    path = folder / VOCABULARY
+    hint = "Train the tagger again."
+    record = read_json(path, hint=hint)
+    lists = [record.get(key) for key in ("words", "ngrams")] if isinstance(record, dict) else [None]
+    if not all(isinstance(each, list) and all(isinstance(item, str) for item in each) for each in lists):
+        raise CrossNERError(f"{path} is broken: words and ngrams are not lists of texts.", hint=hint)
+    if not isinstance(record.get("characters"), str):
+        raise CrossNERError(f"{path} is broken: characters is no text.", hint=hint)
+    return Vocabulary(tuple(record["words"]), record["characters"], tuple(record["ngrams"]))
+
+
+def read_known_words(start: Start) -> set[str]:
+    """Read which words the encoder of words of a start has a vector of; none without such an encoder."""
+    return set(read_vocabulary(start.folder).words) if start.folder is not None and start.holds(VOCABULARY) else set()
+
+
+def read_word_tensors(folder: Path) -> dict[str, Tensor]:
+    """Read the tensors that ``WordEncoder.save`` wrote.
+
+    Raises:
+        CrossNERError: They are missing or broken.
+    """
+    return read_tensors(folder / TENSORS)
+
+
+def read_vector_sizes(stored: Mapping[str, Tensor], inputs: WordInputs) -> dict[str, int]:
+    """Widths of the stored vectors, by the names of ``WordEncoder``'s arguments."""
+    names = {"word_size": "words.weight"}
+    if inputs.characters == "ngrams" and CONVOLUTION not in stored:
+        names["character_size"] = "characters.table.weight"
+    return {size: stored[name].shape[1] for size, name in names.items() if name in stored}

@@ -65,17 +65,29 @@ def _describe(name: str, place: Place) -> MethodFacts:
     tagger = place.attribute if named is None or named.value is None else ast.unparse(named.value)
     settings = _inherited(place.module, f"{tagger}.Hyperparameters")
     calls = {field: each.value for field, each in settings.items() if isinstance(each.value, ast.Call)}
-    text, reads = ast.get_docstring(module) or "", _inherited(place.module, tagger)["reads"].value
+    text = ast.get_docstring(module) or ""
     return MethodFacts(
         name,
         " ".join(text.partition("\n\n")[0].split()),
         _find_paragraph(text, "Paper"),
         _find_paragraph(text, "Differs"),
-        ast.literal_eval(reads or ast.Constant("")),
+        _find_reads(place.module, tagger),
         settings={field: ast.literal_eval(call.args[0]) for field, call in calls.items()},
         values={field: _describe_values(settings[field]) for field in calls},
         meaning={field: ast.literal_eval(call.args[1]) for field, call in calls.items()},
     )
+
+
+def _find_reads(module: str, tagger: str) -> str:
+    """Find what the encoder of a tagger's class reads."""
+    found = _find_class(module, tagger)
+    if found is None:
+        raise CrossNERError(f"The class {tagger} of a method was not found in {module}.", hint="Correct its name.")
+    own = _assigned(found[1]).get("encoder_class")
+    if own is None or own.value is None:
+        return _find_reads(found[0], ast.unparse(found[1].bases[0]))
+    reads = _inherited(found[0], ast.unparse(own.value))["reads"].value
+    return str(ast.literal_eval(reads or ast.Constant("")))
 
 
 @functools.cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from crossner_cli.data.domains import find_raw_text
-from crossner_cli.data.files import open_bytes, refuse_pipe
+from crossner_cli.data.files import refuse_pipe
 from crossner_cli.data.sentences import PreparedData
 from crossner_cli.errors import CrossNERError, suggest_path
 from crossner_cli.evaluation.finished import find_evaluation
@@ -68,8 +68,6 @@ def _check_training(run: RunDirectory, options: Dapt | Optimisation) -> None:
         for text in options.settings:
             check_setting_name(text, method.settings)
         encoder = None if method.reads == "words" else encoder
-        for path in options.dictionary:
-            open_bytes(path).close()
     Stage(run, options.stage_request({})).check_options()
     check_start_name(run, options.start_from, encoder, wanted_by=command)
 

@@ -7,37 +7,33 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import statistics
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
 
 from crossner_cli.adaptation import token_stream
-from crossner_cli.adaptation.masked_lm import BlockStream, MaskedLanguageModel, held_out_loss, perplexity
+from crossner_cli.adaptation.adaptation import Adaptation, Fit, Fitted, find_other_adaptation, perplexity_of
+from crossner_cli.adaptation.masked_lm import BlockStream, MaskedLanguageModel, held_out_loss
 from crossner_cli.adaptation.token_stream import StreamSettings, TokenBlocks, border_ids, write_token_stream
-from crossner_cli.data.sentences import PreparedData
 from crossner_cli.encoders.compiling import compile_layers, explain_compiler
 from crossner_cli.encoders.fast_layers import use_fast_cpu_layers
+from crossner_cli.encoders.start import CarryOver, Start
 from crossner_cli.encoders.word_shapes import WORD_SHAPES
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import STRINGS, Dapt
-from crossner_cli.recurrent import character_stream
-from crossner_cli.recurrent.character_models import StringLanguageModels, held_out_losses
-from crossner_cli.recurrent.character_stream import CharacterStream, LinesOfWords, Texts, write_character_stream
-from crossner_cli.recurrent.string_embeddings import SIDES, save_string_encoder
+from crossner_cli.options import Dapt
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import DaptResult, PrepareDataResult, read_result
 from crossner_cli.run.stage import Stage
 from crossner_cli.taggers.card import Provenance, write_encoder_card
-from crossner_cli.taggers.carry_over import CarryOver, count_unread_part
-from crossner_cli.taggers.sources import Start, check_transformer, find_start, notes_on_start
+from crossner_cli.taggers.carry_over import count_unread_file
+from crossner_cli.taggers.sources import find_start, notes_on_start
 from crossner_cli.training.checkpoints import Checkpoints, TrainedDraft
-from crossner_cli.training.loop import FitResult, fit
+from crossner_cli.training.loop import fit
 from crossner_cli.training.plan import ParameterGroup, Plan
 
 ENCODER, CHECKPOINT = "encoder", "checkpoint"  # folders of the stage; the second is temporary
@@ -50,8 +46,7 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
         CrossNERError: No such corpus level or text, no such encoder, a start without one, a corpus shorter than one
             block, or language models of characters in more than one process.
     """
-    kind = StringsAdaptation if options.encoder == STRINGS else EncoderAdaptation
-    adaptation = kind(run, options, engine)
+    adaptation = (find_other_adaptation(options.encoder) or EncoderAdaptation)(run, options, engine)
     with engine.open_stage(run, options.stage_request(adaptation.inputs)) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
@@ -64,7 +59,7 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
             yield Notice(f"{stage.name}: trained before the interruption.")
         else:
             with explain_compiler():
-                result = yield from adaptation.train(stage)
+                result = yield from adaptation.train(stage, partial(fit_model, adaptation, stage))
             engine.on_main(lambda: adaptation.save(stage, result))
             engine.on_main(lambda: trained.write(result))
 
@@ -76,77 +71,38 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
         return engine.on_main(finish)
 
 
-class Adaptation(ABC):
-    """The inputs of an adaptation, found and checked before any work, and its training.
+def fit_model(adaptation: Adaptation, stage: Stage, model: nn.Module, stream: Any) -> Work[Fitted]:
+    """Train the model of an adaptation, and measure the held-out losses before and after."""
+    engine, options = adaptation.engine, adaptation.options
+    if isinstance(model, MaskedLanguageModel):
+        groups = parameter_groups(model, options)
+    else:
+        groups = group_by_decay(model.parameters(), options.peak_learning_rate, options.weight_decay)
+    model.to(engine.device)
+    before = yield from _tell_perplexity(adaptation, stage, "before")
+    fitted = yield from fit(
+        model,
+        groups,
+        [stream],
+        options.make(Plan, keep="last"),
+        engine,
+        checkpoints=Checkpoints(stage.draft / CHECKPOINT),
+        task=stage.name,
+        unit=f"{adaptation.unit}s",
+    )
+    after = yield from _tell_perplexity(adaptation, stage, "after")
+    return Fitted(fitted, before, after)
 
-    Attributes:
-        made: Folder of the model in the stage's.
-        temporary: Folder of the numbered text in the stage's.
-        inputs: Digests of all that is read, by place.
-        unit: What the text is counted in.
-    """
 
-    made: ClassVar[str]
-    temporary: ClassVar[str]
-    unit: ClassVar[str]
-    inputs: dict[str, str]
-
-    def __init__(self, run: RunDirectory, options: Dapt, engine: Engine) -> None:
-        self.options, self.engine = options, engine
-        self.prepared = PreparedData.load(run, wanted_by="dapt")
-        self.lineage: list[dict[str, Any]] = []
-        self.notes: list[str] = []
-
-    @abstractmethod
-    def train(self, stage: Stage) -> Work[DaptResult]:
-        """Train the model and return the stage's result."""
-
-    @abstractmethod
-    def save(self, stage: Stage, result: DaptResult) -> None:
-        """Write the trained model."""
-
-    @property
-    @abstractmethod
-    def choices(self) -> int:
-        """The number of units to choose from, which is the perplexity of a model that knows nothing."""
-
-    @abstractmethod
-    def measure(self) -> list[float]:
-        """Measure the mean losses of the held-out text; none without such text."""
-
-    def fit(
-        self, stage: Stage, model: nn.Module, groups: list[ParameterGroup], stream: Any, **changes: Any
-    ) -> Work[tuple[FitResult, list[float], list[float]]]:
-        """Train a model, and measure the held-out losses before and after."""
-        model.to(self.engine.device)
-        before = yield from self._tell_perplexity(stage, "before")
-        fitted = yield from fit(
-            model,
-            groups,
-            [stream],
-            self.options.make(Plan, keep="last", **changes),
-            self.engine,
-            checkpoints=Checkpoints(stage.draft / CHECKPOINT),
-            task=stage.name,
-            unit=f"{self.unit}s",
+def _tell_perplexity(adaptation: Adaptation, stage: Stage, when: str) -> Work[list[float]]:
+    with adaptation.engine.autocast():
+        losses = adaptation.measure()
+    if losses:
+        found, unit = perplexity_of(losses), adaptation.unit
+        yield Notice(
+            f"{stage.name}: held-out perplexity a {unit} {when}: {found:,.2f} (chance: {adaptation.choices:,})"
         )
-        after = yield from self._tell_perplexity(stage, "after")
-        return fitted, before, after
-
-    def _tell_perplexity(self, stage: Stage, when: str) -> Work[list[float]]:
-        with self.engine.autocast():
-            losses = self.measure()
-        if losses:
-            found = perplexity_of(losses)
-            yield Notice(
-                f"{stage.name}: held-out perplexity a {self.unit} {when}: {found:,.2f} (chance: {self.choices:,})"
-            )
-        return losses
-
-
-def perplexity_of(losses: list[float]) -> float | None:
-    """Return the perplexity of the mean of some losses; None without any."""
-    return perplexity(statistics.fmean(losses)) if losses else None
+    return losses
 
 
 class EncoderAdaptation(Adaptation):
@@ -159,14 +115,14 @@ class EncoderAdaptation(Adaptation):
         self.mentions = self.prepared.mentions(options.corpus_level) if options.masking == "entity" else None
         self.corpus = self.prepared.corpus(options.corpus_level)
         self.start = find_start(run, options.start_from, options.encoder, wanted_by="dapt")
-        check_transformer(self.start, "dapt trains")
+        self.start.check_transformer("dapt trains")
         files = [self.corpus] if self.mentions is None else [self.corpus, self.mentions]
         read = (path.relative_to(self.prepared.folder).as_posix() for path in files)
         self.inputs = {**self.prepared.inputs(*read), self.start.name: self.start.digest}
         self.lineage = self.start.lineage
         self.notes = notes_on_start(self.start, run, options.encoder)
 
-    def train(self, stage: Stage) -> Work[DaptResult]:
+    def train(self, stage: Stage, fit: Fit) -> Work[DaptResult]:
         """Cut the corpus into blocks and train the model on them."""
         yield Notice(f"{stage.name}: loading the encoder")
         self.model = load_masked_lm(self.start, self.options, self.engine)
@@ -175,8 +131,8 @@ class EncoderAdaptation(Adaptation):
         new_head = "; the encoder has no masked-LM head, so a new one is tied to its embeddings"
         yield Notice(f"{stage.name}: {carried.describe()}" + (new_head if self.model.has_new_head else ""))
         blocks, counts = yield from self._write_blocks(stage)
-        groups, stream = parameter_groups(self.model, self.options), make_stream(blocks, self.model, self.options)
-        fitted, before, after = yield from self.fit(stage, self.model, groups, stream)
+        stream = make_stream(blocks, self.model, self.options)
+        fitted, before, after = yield from fit(self.model, stream)
         options = self.options
         corpus = {"level": options.corpus_level, "share": options.corpus_share, **counts}
         result = DaptResult(
@@ -265,7 +221,7 @@ def count_carried(start: Start, model: MaskedLanguageModel) -> CarryOver:
     new = [name for name in model.new if name in own]
     carried.add(len(own) - len(new), new, model.left)
     if start.folder is not None:
-        count_unread_part(start.folder / WORD_SHAPES, carried, prefix="shapes.")
+        count_unread_file(start.folder / WORD_SHAPES, carried, prefix="shapes.")
     return carried
 
 
@@ -280,101 +236,6 @@ def parameter_groups(model: MaskedLanguageModel, options: Dapt) -> list[Paramete
     rate, decay = options.peak_learning_rate, options.weight_decay
     encoder = group_by_decay(model.encoder_parameters(), rate, decay, starts_at)
     return [*encoder, *group_by_decay(model.head_parameters(), rate, decay)]
-
-
-class StringsAdaptation(Adaptation):
-    """The training of language models of characters in both directions, for ``--string-embeddings``."""
-
-    made, temporary, unit = ".", "text", "character"
-
-    def __init__(self, run: RunDirectory, options: Dapt, engine: Engine) -> None:
-        if engine.world > 1:
-            raise CrossNERError(
-                f"dapt --encoder strings trains in one process, not in {engine.world}.",
-                hint="Name one GPU: --gpus 0.",
-            )
-        super().__init__(run, options, engine)
-        self.texts, self.notes, files = find_texts(self.prepared, options.text)
-        self.inputs = self.prepared.inputs(*files)
-
-    def train(self, stage: Stage) -> Work[DaptResult]:
-        """Write the text as numbers, and train on it."""
-        options, folder = self.options, stage.draft / self.temporary
-        work = write_character_stream(self.texts, folder, held_out=options.held_out, window=options.block_size)
-        counts = yield from work
-        stream = CharacterStream(folder, character_stream.TRAIN, options.batch_size, options.block_size, options.seed)
-        self.held_out = CharacterStream(folder, character_stream.HELD_OUT, options.batch_size, options.block_size, None)
-        torch.manual_seed(options.seed)
-        self.models = StringLanguageModels(counts["characters"], options.hidden_size, stream.rows)
-        self.distinct = len(counts["characters"])
-        groups = group_by_decay(self.models.parameters(), options.peak_learning_rate, options.weight_decay)
-        fitted, before, after = yield from self.fit(stage, self.models, groups, stream, accumulate=1)
-        counts["characters"] = len(counts["characters"])
-        result = DaptResult(
-            perplexity_before=perplexity_of(before),
-            perplexity_after=perplexity_of(after),
-            perplexities={"before": _by_side(before), "after": _by_side(after)},
-            updates=fitted.steps,
-            epochs=len(fitted.history),
-            losses=[sum(epoch["losses"].values()) / 2 for epoch in fitted.history],
-            units_per_second=round(fitted.words_per_second),
-            strings={"text": options.text, **counts, "rows": stream.rows, "window": stream.window},
-        )
-        stream.close()
-        self.held_out.close()
-        return result
-
-    def save(self, stage: Stage, result: DaptResult) -> None:
-        """Write both models."""
-        save_string_encoder(self.models.make_encoder(), stage.draft)
-
-    @property
-    def choices(self) -> int:
-        """The number of distinct characters."""
-        return self.distinct
-
-    def measure(self) -> list[float]:
-        """Measure the mean loss of a character in each direction."""
-        if self.held_out.length < 2:
-            return []
-        return list(held_out_losses(self.models, self.held_out, self.engine.device))
-
-
-def find_texts(prepared: PreparedData, role: str) -> tuple[Texts, list[str], list[str]]:
-    """Find the raw text of the target, the source or both, with notes and the prepared files that hold it.
-
-    A domain without any gives its training sentences.
-
-    Neither holds sentences of dev and test: ``prepare-data`` leaves them out of raw text.
-
-    Raises:
-        CrossNERError: A domain has neither.
-    """
-    texts: dict[str, Any] = {}
-    notes, files = [], []
-    for name in ("target", "source") if role == "both" else (role,):
-        path, domain = prepared.raw_text(name), prepared.domains.get(name)
-        if path is not None:
-            texts[name] = LinesOfWords(path)
-            files.append(path.relative_to(prepared.folder).as_posix())
-            notes.append(f"reads the raw text of the {name}, {path.name}")
-        elif domain is not None and domain.has("train"):
-            texts[name] = [sentence.words for sentence in domain.sentences("train")]
-            files.append(f"{name}/train.jsonl")
-            notes.append(f"the {name} has no raw text: its {len(texts[name]):,} training sentences are read instead")
-        else:
-            raise CrossNERError(
-                f"--text {role}: this run has no raw text of the {name}.",
-                hint=f"crossner prepare-data … --{'corpus' if name == 'target' else 'source-corpus'} FILE --force",
-            )
-    return texts, notes, files
-
-
-def _by_side(losses: list[float]) -> dict[str, float] | None:
-    """The perplexities of each direction and of both; None without losses."""
-    if not losses:
-        return None
-    return dict(zip((*SIDES, "both"), map(perplexity, [*losses, statistics.fmean(losses)]), strict=True))
 
 
 def group_by_decay(

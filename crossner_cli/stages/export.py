@@ -17,7 +17,6 @@ from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import describe_mode, score
 from crossner_cli.methods.contract import Tagger
-from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Export
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.environment import make_record
@@ -26,7 +25,7 @@ from crossner_cli.run.results import ExportedModel, ExportResult
 from crossner_cli.run.storage import check_output_folder, output_folder, strip_folders, write_json
 from crossner_cli.taggers.card import write_onnx_card
 from crossner_cli.taggers.description import DESCRIPTION, MODEL, is_graph_folder
-from crossner_cli.taggers.folder import load_tagger, require_linear
+from crossner_cli.taggers.folder import check_export, load_tagger
 from crossner_cli.taggers.onnx_graph import PACKAGES, QUANTISED, quantise, read_onnx, require_onnx, write_onnx
 from crossner_cli.taggers.sources import best_on_dev, find_taggers
 from crossner_cli.taggers.tagging import read_calibration, tag, tag_with_progress
@@ -72,12 +71,13 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
     target = _find_target(run, options)
     yield Notice(f"{COMMAND}: loading {trained.label}")
     exact = dataclasses.replace(engine, precision="fp32")
-    tagger = require_linear(load_tagger(trained.folder, exact), trained.folder)
+    tagger = load_tagger(trained.folder, exact)
+    check_export(tagger, trained.folder)
     trained.check_unchanged()
     sentences = [] if target is None else target.assign_domain(tagger.tag_set, target.sentences(options.split))
     with output_folder(output, RECORD, force=options.force) as folder:
         yield Notice(f"{COMMAND}: writing {trained.label} as ONNX in fp32")
-        write_onnx(require_linear(load_tagger(trained.folder, exact), trained.folder), folder / MODEL)
+        write_onnx(load_tagger(trained.folder, exact), folder / MODEL)
         if options.quantise == "int8":
             yield Notice(f"{COMMAND}: quantising it to int8")
             quantise(folder / MODEL, folder / QUANTISED)
@@ -123,7 +123,7 @@ def _copy_configuration(source: Path, folder: Path) -> None:
             shutil.copyfile(path, folder / path.name)
 
 
-def _load_sides(source: Path, folder: Path, tagger: LinearTagger, exact: Engine, engine: Engine) -> list[Side]:
+def _load_sides(source: Path, folder: Path, tagger: Tagger, exact: Engine, engine: Engine) -> list[Side]:
     """The tagger in fp32, in the engine's precision where that is another, and its graphs."""
     size = _size(source, "*.safetensors")
     sides = [Side("PyTorch fp32", tagger, exact, size)]
@@ -131,7 +131,7 @@ def _load_sides(source: Path, folder: Path, tagger: LinearTagger, exact: Engine,
         sides.append(Side(f"PyTorch {engine.precision}", load_tagger(source, engine), engine, size))
     for name, file in (("ONNX fp32", MODEL), ("ONNX int8", QUANTISED)):
         if (folder / file).is_file():
-            graph = read_onnx(folder / file, tagger.tag_set, tagger.hyper, tagger.encoder.reader)
+            graph = read_onnx(folder / file, type(tagger), tagger.tag_set, tagger.hyper, tagger.encoder.reader)
             sides.append(Side(name, graph, exact, _size(folder, f"{file}*")))
     return sides
 

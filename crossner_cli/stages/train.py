@@ -12,13 +12,14 @@ from crossner_cli import figures
 from crossner_cli.data.names import Names
 from crossner_cli.data.sentences import SILVER, PreparedData, Sentence
 from crossner_cli.data.tags import TagSet, types_of
+from crossner_cli.encoders.start import CarryOver, Start, TaggerDesign
 from crossner_cli.engine.devices import Engine
 from crossner_cli.engine.processes import keep_freed_memory
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import Scores, score
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
+from crossner_cli.methods.inputs import TrainingInputs, TrainingStage
 from crossner_cli.options import Optimisation, TargetOptimisation
-from crossner_cli.recurrent.multi_task import MultiTaskTagger
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import PrepareDataResult, SeedResult, TrainResult, read_result
@@ -26,24 +27,9 @@ from crossner_cli.run.stage import Stage
 from crossner_cli.run.storage import digest_path
 from crossner_cli.stages.checks import parse_seeds
 from crossner_cli.taggers.card import Provenance, TrainingFacts, write_tagger_card
-from crossner_cli.taggers.carry_over import (
-    CarryOver,
-    KnownWords,
-    TaggerDesign,
-    check_start,
-    note_on_settings,
-    start_tagger,
-)
+from crossner_cli.taggers.carry_over import check_start, note_on_settings, reads_transformer, start_tagger
 from crossner_cli.taggers.folder import save_tagger
-from crossner_cli.taggers.known_words import (
-    CORPUS,
-    check_word_files,
-    collect_known_words,
-    digest_word_files,
-    find_strings,
-    note_on_strings,
-)
-from crossner_cli.taggers.sources import Start, find_start, notes_on_start
+from crossner_cli.taggers.sources import find_start, notes_on_start
 from crossner_cli.taggers.tagging import (
     CALIBRATION,
     Tagged,
@@ -57,18 +43,6 @@ from crossner_cli.training.checkpoints import Checkpoints, TrainedDraft
 from crossner_cli.training.loop import FitResult, fit
 from crossner_cli.training.mentions import read_mention_names
 from crossner_cli.training.plan import Plan, Rates, group_parameters, note_on_dev, note_on_language
-from crossner_cli.training.raw_inputs import (
-    Dictionary,
-    RawInputs,
-    check_dictionary,
-    check_raw,
-    count_words,
-    find_tasks,
-    narrow_tasks,
-    read_dictionary,
-    read_raw,
-    split_types,
-)
 from crossner_cli.training.streams import Batching, make_streams
 
 
@@ -76,8 +50,8 @@ def run(run: RunDirectory, options: Optimisation, engine: Engine) -> Work[Manife
     """Train one tagger a seed on the domains of the command, and leave their folders and a manifest.
 
     The tagger knows the types of all domains that it reads, and gives those of the first one to new text. With two
-    domains, each target sentence counts ``--upsample`` times (Liu et al. 2021, 4.2); methods of several tasks read a
-    batch of each in an update.
+    domains, each target sentence counts ``--upsample`` times (Liu et al. 2021, 4.2); some methods read a batch of
+    each in an update.
 
     Raises:
         CrossNERError: Anything a user can cause, before any work starts where it can be known then.
@@ -92,11 +66,7 @@ def run(run: RunDirectory, options: Optimisation, engine: Engine) -> Work[Manife
             keep_freed_memory()
         yield from (Notice(f"{stage.name}: {note}") for note in recipe.notes)
         data = yield from read_data(recipe)
-        raw_words = data.raw.words() if data.raw else []
-        known = yield from collect_known_words(
-            recipe.design, recipe.prepared, data.sentences, data.tag_set, recipe.start, raw_words, options.seed
-        )
-        job = TrainingJob(stage, engine, recipe, known)
+        job = TrainingJob(stage, engine, recipe)
         records = {}
         for seed in recipe.seeds:
             folder = stage.draft / ("tagger" if len(recipe.seeds) == 1 else f"tagger-seed-{seed}")
@@ -109,55 +79,47 @@ def run(run: RunDirectory, options: Optimisation, engine: Engine) -> Work[Manife
 class Recipe:
     """Everything that a stage is trained from, resolved and checked before any work.
 
-    An update reads a batch of each task; without tasks all sentences are mixed. The dictionary labels raw text.
+    ``names`` may replace mentions.
     """
 
     options: Optimisation
     design: TaggerDesign
-    tasks: Sequence[str]
+    inputs: TrainingInputs
     seeds: Sequence[int]
     prepared: PreparedData
     start: Start
-    dictionary: Dictionary | None
     names: Names | None
     notes: Sequence[str]
 
     @property
     def has_silver(self) -> bool:
-        """Return whether sentences that a teacher labelled are read: methods of several tasks read none."""
+        """Return whether sentences that a teacher labelled are read: where domains are not mixed, none is."""
         weight = self.options.silver_weight if isinstance(self.options, TargetOptimisation) else 0.0
-        return weight > 0 and not self.tasks and SILVER in self.prepared.domains
+        return weight > 0 and self.inputs.mixes and SILVER in self.prepared.domains
 
     def digest_inputs(self) -> dict[str, str]:
         """Digest all that is read."""
         names = self.options.mention_names if isinstance(self.options, TargetOptimisation) else []
-        lists = {"dictionary": self.options.dictionary, "mention-names": names}
-        files = {
-            f"{kind}/{number}": digest_path(path) for kind, paths in lists.items() for number, path in enumerate(paths)
-        }
-        word_files = digest_word_files(self.design)
+        files = {f"mention-names/{number}": digest_path(path) for number, path in enumerate(names)}
         data = self.prepared.inputs(*self.read_files())
-        return {**data, self.start.name: self.start.digest, **word_files, **files}
+        return {**data, self.start.name: self.start.digest, **self.inputs.digest_files(), **files}
 
     def read_files(self) -> list[str]:
-        """The prepared files that the stage reads; an encoder of words is told all words of the run."""
-        if self.design.word_inputs is not None:
-            return [file for file in self.prepared.digests if "/" in file]
+        """The prepared files that the stage reads."""
         roles = self.options.roles
         files = [f"{role}/{file}" for role in roles for file in ("train.jsonl", "types.json")]
         files += [f"{SILVER}/train.jsonl"] if self.has_silver else []
-        return [*files, f"{self.options.select_on}/dev.jsonl"]
+        files += [f"{self.options.select_on}/dev.jsonl", *self.inputs.list_prepared_files()]
+        return list(dict.fromkeys(files))
 
 
 @dataclass(frozen=True)
 class TaggerData:
-    """The labelled sentences by role and the raw text that a tagger is trained on; ``dev`` chooses the best epoch."""
+    """The labelled sentences by role that a tagger is trained on; ``dev`` chooses the best epoch."""
 
     tag_set: TagSet
     labelled: Mapping[str, Sequence[Sentence]]
     dev: Sequence[Sentence]
-    tasks: Sequence[str] = ()
-    raw: RawInputs | None = None
 
     @property
     def sentences(self) -> list[Sentence]:
@@ -166,8 +128,8 @@ class TaggerData:
 
     @property
     def types(self) -> Sequence[str]:
-        """The types that labels teach; the tag set of several tasks may hold a domain whose labels none learns."""
-        taught = types_of([sentence.tags or () for sentence in self.sentences]) if self.tasks else self.tag_set.types
+        """The types that labels teach: the tag set may hold a domain whose labels are not learnt."""
+        taught = types_of([sentence.tags or () for sentence in self.sentences])
         return [kind for kind in self.tag_set.types if kind in taught]
 
 
@@ -179,27 +141,22 @@ def resolve_recipe(run: RunDirectory, options: Optimisation, processes: int) -> 
     """
     command, roles = options.command, options.roles
     seeds = parse_seeds(options)
-    settings = read_settings(find_method(options.method), options.settings)
-    tasks = find_tasks(settings, command, roles)
-    settings, narrowed = narrow_tasks(settings, command, roles)
-    strings = find_strings(run, options.string_embeddings)
-    design = options.make(TaggerDesign, name=options.method, settings=settings, strings=strings)
-    if options.dictionary:
-        check_dictionary(options.method, settings, tasks, of_source=options.of_source)
-    if tasks and processes > 1:
+    method = find_method(options.method)
+    settings = read_settings(method, options.settings)
+    design = TaggerDesign(options.method, settings, options.encoder, options.attention_dropout, options.word_shapes)
+    prepared = PreparedData.load(run, wanted_by=command)
+    encoder = options.encoder if reads_transformer(design) else None
+    start = find_start(run, options.start_from, encoder, wanted_by=command)
+    check_start(design, start)
+    inputs = method.inputs_class(TrainingStage(command, roles, design, start, prepared, options.seed))
+    design = dataclasses.replace(design, settings=inputs.settings)
+    if not inputs.mixes and processes > 1:
         raise CrossNERError(
             f"{options.method} trains in one process, and here are {processes}.", hint="Name one GPU: --gpus 0."
         )
-    prepared = PreparedData.load(run, wanted_by=command)
-    encoder = options.encoder if design.reads_transformer else None
-    start = find_start(run, options.start_from, encoder, wanted_by=command)
-    check_word_files(design, start)
-    check_start(design, start)
-    if design.embeddings == CORPUS:
-        prepared.corpus("domain")
     for role in roles:
         domain = prepared.domain(role, wanted_by=command)
-        if not tasks or f"{role}-ner" in tasks:
+        if role in inputs.roles:
             domain.check_has("train")
     if options.chooses_on_dev:
         prepared.domain(options.select_on, wanted_by=f"{command} --select-on").check_has("dev")
@@ -209,22 +166,12 @@ def resolve_recipe(run: RunDirectory, options: Optimisation, processes: int) -> 
             "--silver-weight has no effect: the run has no silver sentences.",
             hint="crossner prepare-data … --silver DIR; or leave it out.",
         )
-    check_raw(prepared, tasks)
-    dictionary = None
-    if options.dictionary:
-        types = split_types(prepared, settings, tasks)
-        dictionary = read_dictionary(options.dictionary, *types, phrases=options.dictionary_phrases)
-    notes = (
-        *notes_on_start(start, run, encoder),
-        note_on_settings(design, start),
-        note_on_seeds(start, seeds),
-        note_on_strings(design.strings, prepared),
-        narrowed,
-    )
+    notes = (*notes_on_start(start, run, encoder), note_on_settings(design, start), note_on_seeds(start, seeds))
     names = None
     if of_target and of_target.mention_names:
         names = read_mention_names(of_target.mention_names, prepared.domains["target"].types)
-    return Recipe(options, design, tasks, seeds, prepared, start, dictionary, names, [note for note in notes if note])
+    said = [*(note for note in notes if note), *inputs.notes]
+    return Recipe(options, design, inputs, seeds, prepared, start, names, said)
 
 
 def note_on_seeds(start: Start, seeds: Sequence[int]) -> str | None:
@@ -240,41 +187,25 @@ def note_on_seeds(start: Start, seeds: Sequence[int]) -> str | None:
 
 
 def read_data(recipe: Recipe) -> Work[TaggerData]:
-    """Read the labelled sentences of a stage's domains, as far as its tasks read them, and raw text.
+    """Read the labelled sentences of the domains that are learnt, and what the method reads beside them.
 
     Raises:
         CrossNERError: The run has not got them.
     """
-    prepared, options, tasks = recipe.prepared, recipe.options, recipe.tasks
-    command, roles = options.command, options.roles
-    labelled = {
-        role: prepared.domain(role, wanted_by=command).sentences("train")
-        for role in roles
-        if not tasks or f"{role}-ner" in tasks
-    }
+    prepared, options, inputs = recipe.prepared, recipe.options, recipe.inputs
+    command = options.command
+    labelled = {role: prepared.domain(role, wanted_by=command).sentences("train") for role in inputs.roles}
     if recipe.has_silver:
         target = prepared.domains["target"].name
         silver = prepared.domains[SILVER].sentences("train")
         labelled[SILVER] = [dataclasses.replace(sentence, domain=target) for sentence in silver]
-    elif tasks and SILVER in prepared.domains:
+    elif not inputs.mixes and SILVER in prepared.domains:
         yield Notice(f"{command}: {options.method} learns tasks of its own and reads no silver sentences.")
     chosen = prepared.domains.get(options.select_on)
     dev = chosen.sentences("dev") if chosen and chosen.has("dev") else []
-    # Methods of several tasks tell target from source by their order, also before the target is trained on.
-    first = ["target"] if tasks and "target" not in roles and "target" in prepared.domains else []
-    tag_set = prepared.tag_set(*first, *roles)
-    if len({task.partition("-")[0] for task in tasks}) > len(tag_set.domains):
-        raise CrossNERError(
-            f"{command}: source and target are both {', '.join(tag_set.domains)}; the tasks are of two domains.",
-            hint="Prepare another source, or finetune with tasks of the target alone (--set tasks=target-ner).",
-        )
-    if any(task.endswith("-lm") for task in tasks):
-        yield Notice(f"{command}: reading raw text")
-    raw = read_raw(prepared, recipe.design.settings, tasks, labelled, recipe.dictionary, options.raw_minimum)
-    data = TaggerData(tag_set, labelled, dev, tasks, raw)
-    notes = raw.describe() if raw else []
-    if options.keep == "best":
-        notes = [*notes, *note_on_dev(dev, data.types, options.select_on)]
+    data = TaggerData(inputs.make_tag_set(), labelled, dev)
+    yield from inputs.read(labelled, data.tag_set)
+    notes = note_on_dev(dev, data.types, options.select_on) if options.keep == "best" else []
     yield from (Notice(f"{command}: {note}") for note in notes)
     return data
 
@@ -303,8 +234,8 @@ class FittedTagger:
 class TrainingJob:
     """An open stage with all that one tagger after the other is trained with."""
 
-    def __init__(self, stage: Stage, engine: Engine, recipe: Recipe, known: KnownWords | None) -> None:
-        self.stage, self.engine, self.recipe, self.known = stage, engine, recipe, known
+    def __init__(self, stage: Stage, engine: Engine, recipe: Recipe) -> None:
+        self.stage, self.engine, self.recipe = stage, engine, recipe
         self.plan, self.rates = recipe.options.make(Plan), recipe.options.make(Rates)
         self.batching = recipe.options.make(Batching)
         self.has_noted_language = False
@@ -338,18 +269,19 @@ class TrainingJob:
         Raises:
             CrossNERError: The start gives no weight, or has changed; or the loss is not a number.
         """
-        engine, recipe, start = self.engine, self.recipe, self.recipe.start
+        engine, recipe, start, inputs = self.engine, self.recipe, self.recipe.start, self.recipe.inputs
         yield Notice(f"{task}: loading {recipe.design.encoder if start.folder is None else start.name}")
-        tagger, carried = start_tagger(start, recipe.design, data.tag_set, seed, engine, self.known)
+        tagger, carried = start_tagger(start, recipe.design, data.tag_set, seed, engine, inputs.known)
         start.check_unchanged(self.stage.command)
         yield Notice(f"{task}: {carried.describe(verbose=recipe.options.verbose)}")
         if not self.has_noted_language:
             self.has_noted_language = True
             yield from (Notice(f"{self.stage.name}: {note}") for note in note_on_language(tagger, recipe.prepared))
-        if isinstance(tagger, MultiTaskTagger):
-            count_words(tagger, data.labelled, data.raw)
-        raw = self.batching.find_reread_files(data.raw, map(len, data.labelled.values()), self.plan) if data.raw else []
-        yield from keep_frozen_states(tagger, [*data.sentences, *data.dev], engine, task, raw)
+        inputs.begin(tagger, data.labelled)
+        updates = self.batching.count_updates(map(len, data.labelled.values()), self.plan)
+        yield from keep_frozen_states(
+            tagger, [*data.sentences, *data.dev], engine, task, inputs.find_reread_texts(updates)
+        )
         gold = [sentence.tags or () for sentence in data.dev]
         last: list[Tagged] = []  # dev, as the tagger tagged it when it was scored last
 
@@ -360,7 +292,7 @@ class TrainingJob:
         fitted = yield from fit(
             tagger,
             group_parameters(tagger, self.rates),
-            make_streams(tagger, data.tasks, data.labelled, data.raw, self.batching, seed, recipe.names),
+            make_streams(tagger, inputs, data.labelled, self.batching, seed, recipe.names),
             self.plan,
             engine,
             score=score_dev if data.dev else None,
@@ -405,7 +337,7 @@ class TrainingJob:
         scored_on = recipe.prepared.domains.get(recipe.options.select_on)
         facts = TrainingFacts(
             labelled=data.labelled,
-            raw=data.raw.describe() if data.raw else [],
+            raw=recipe.inputs.describe_raw_text(),
             dev=scored_on.name if scored_on else "",
             dev_sentences=len(fitted.dev),
             seed=fitted.seed,

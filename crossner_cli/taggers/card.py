@@ -25,6 +25,7 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import to_spans
 from crossner_cli.encoders.names import MINILM
 from crossner_cli.encoders.word_shapes import WORD_SHAPES, show_source
+from crossner_cli.layers.settings import kept_settings
 from crossner_cli.methods.contract import Tagger, name_of_method
 from crossner_cli.run.results import DaptResult, ExportResult, PrepareDataResult, SeedResult
 from crossner_cli.run.stage import StageRequest
@@ -103,7 +104,7 @@ def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, fact
         facts=facts,
         result=result,
         method=method,
-        settings=vars(tagger.hyper),
+        settings=kept_settings(tagger.hyper),
         target=target,
         types=read_types(folder, target),
         is_classifier=is_classifier,

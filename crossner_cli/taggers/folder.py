@@ -12,45 +12,31 @@ import dataclasses
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from crossner_cli.encoders.pretrained import LoadedWeights, quiet_transformers, read_tensors
-from crossner_cli.encoders.transformer import TransformerEncoder, load_reader, load_transformer
+from crossner_cli.encoders.pretrained import read_tensors
+from crossner_cli.encoders.transformer import load_reader
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
+from crossner_cli.layers.settings import kept_settings
 from crossner_cli.methods.contract import Tagger, find_method, head_tensors, name_of_method
-from crossner_cli.methods.linear import LinearTagger
-from crossner_cli.recurrent.word_encoder import WordEncoder, load_word_encoder, save_word_encoder
-from crossner_cli.recurrent.word_reader import WordInputs
 from crossner_cli.run.storage import write_json
 from crossner_cli.taggers.description import DESCRIPTION, MODEL, is_graph_folder, read_description, read_tag_set
 from crossner_cli.taggers.onnx_graph import QUANTISED, read_onnx
 
 Decoding = Literal["trained", "legal", "any"]
 TENSORS = "tagger.safetensors"
-# Parts of a transformer's file that are not read: linear's classifier, and a pooler, which gives no word.
-STORED_BESIDE = ("classifier", "pooler")
 
 
 def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
     """Write a tagger so that the folder alone is enough to use it; ``more`` are further entries of ``tagger.json``."""
     folder.mkdir(parents=True, exist_ok=True)
-    encoder = tagger.encoder
-    if isinstance(encoder, WordEncoder):
-        save_word_encoder(encoder, folder)
-    transformer = encoder.transformer if isinstance(encoder, WordEncoder) else encoder
-    if isinstance(transformer, TransformerEncoder):
-        with quiet_transformers():
-            _to_hugging_face(tagger, transformer).save_pretrained(folder)
-            transformer.reader.tokenizer.save_pretrained(folder)
-        if transformer.shapes is not None:
-            transformer.shapes.save(folder)
+    tagger.encoder.save(folder, tagger.tag_set.tags, _find_only_classifier(tagger))
     save_file({name: value.contiguous().cpu() for name, value in head_tensors(tagger).items()}, folder / TENSORS)
     description = {
         "method": name_of_method(type(tagger)),
-        "hyperparameters": dataclasses.asdict(tagger.hyper),
+        "hyperparameters": kept_settings(tagger.hyper),
         "tag_set": tagger.tag_set.to_json(),
         "domain_of_new_text": tagger.domain_of_new_text,
         "taught_types": list(tagger.taught_types),
@@ -59,28 +45,11 @@ def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
     write_json(folder / DESCRIPTION, description)
 
 
-def _to_hugging_face(tagger: Tagger, encoder: TransformerEncoder) -> Any:
-    """Return the model that transformers saves: with the classifier if its own token classifier is that and no more."""
-    from transformers import AutoModelForTokenClassification
-
-    config = encoder.model.config
-    config.id2label = dict(enumerate(tagger.tag_set.tags))
-    config.label2id = {tag: number for number, tag in enumerate(tagger.tag_set.tags)}
+def _find_only_classifier(tagger: Tagger) -> nn.Linear | None:
+    """Return the linear layer that is all there is above the encoder; None where there is more or something else."""
     classifier = getattr(tagger, "classifier", None)
-    is_all_there_is = encoder is tagger.encoder and isinstance(classifier, nn.Linear)
-    if not is_all_there_is or set(head_tensors(tagger)) != {"classifier.weight", "classifier.bias"}:
-        return encoder.model
-    try:
-        with torch.device("meta"):
-            shell: Any = AutoModelForTokenClassification.from_config(config)
-    except ValueError:  # the architecture has no token classifier in transformers
-        return encoder.model
-    plain = {shell.base_model_prefix, "dropout", "classifier"}
-    if {name for name, _ in shell.named_children()} - plain or not hasattr(shell, "classifier"):
-        return encoder.model
-    setattr(shell, shell.base_model_prefix, encoder.model)
-    shell.classifier = classifier
-    return shell
+    is_all = set(head_tensors(tagger)) == {"classifier.weight", "classifier.bias"}
+    return classifier if is_all and isinstance(classifier, nn.Linear) else None
 
 
 def load_tagger(folder: Path, engine: Engine, *, decoding: Decoding = "trained") -> Tagger:
@@ -129,20 +98,15 @@ def _build_tagger(folder: Path, engine: Engine) -> Tagger:
             f"{getattr(error, 'problem', f'{error}.')}",
             hint="Train the tagger again.",
         ) from None
-    if isinstance(hyper, LinearTagger.Hyperparameters) and is_graph_folder(folder):
+    if method.can_export and is_graph_folder(folder):
         graph = folder / (QUANTISED if engine.precision == "int8" else MODEL)
         if not graph.is_file():
             raise CrossNERError(
                 f"--precision int8: {folder} has no graph in int8, {QUANTISED}.",
                 hint="crossner export --quantise int8 --force writes it; or use --precision fp32.",
             )
-        return read_onnx(graph, tag_set, hyper, load_reader(folder))
-    transformer: TransformerEncoder | None = None
-    if not isinstance(hyper, WordInputs) or hyper.transformer != "none":
-        transformer, weights = load_transformer(str(folder), method.reads, attention=engine.attention)
-        _check_whole(weights, folder)
-    encoder = load_word_encoder(folder, hyper, transformer) if isinstance(hyper, WordInputs) else transformer
-    assert encoder is not None
+        return read_onnx(graph, method, tag_set, hyper, load_reader(folder))
+    encoder = method.encoder_class.load(folder, hyper, attention=engine.attention)
     tagger = method(encoder, tag_set, hyper)
     tensors = read_tensors(folder / TENSORS)
     shapes, stored = (
@@ -159,23 +123,11 @@ def _build_tagger(folder: Path, engine: Engine) -> Tagger:
     return tagger
 
 
-def _check_whole(weights: LoadedWeights, folder: Path) -> None:
-    """Refuse a transformer of which a part is missing, and would be random, or has no place in its architecture."""
-    left = [name for name in weights.left if name.split(".")[0] not in STORED_BESIDE]
-    for names, what in ((weights.new, "lacks"), (left, "holds, with no place in config.json,")):
-        if names:
-            raise CrossNERError(
-                f"{folder / 'model.safetensors'} {what} {len(names)} tensors of the tagger's transformer, the first"
-                f" of them {names[0]}: it does not fit config.json beside it.",
-                hint="Copy the tagger's folder again, or train the tagger again.",
-            )
-
-
-def require_linear(tagger: Tagger, folder: Path) -> LinearTagger:
-    """Refuse taggers whose tags do not follow from scores of subwords alone: those of other methods than ``linear``."""
-    if isinstance(tagger, LinearTagger):
-        return tagger
+def check_export(tagger: Tagger, folder: Path) -> None:
+    """Refuse taggers of methods that cannot be exported."""
+    if type(tagger).can_export:
+        return
     raise CrossNERError(
-        f"{folder} is a tagger of the method {name_of_method(type(tagger))}; only linear taggers are exported.",
+        f"{folder} is a tagger of the method {name_of_method(type(tagger))}, which is not exported.",
         hint="Train one: crossner finetune --method linear.",
     )

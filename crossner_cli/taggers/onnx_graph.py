@@ -1,4 +1,4 @@
-"""The scores of a linear tagger as an ONNX graph: written, quantised, and run in place of the encoder."""
+"""The scores of a tagger that may be exported as an ONNX graph: written, quantised, and run in place of the encoder."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.encoder import Encoder
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import Encoder, TransformerEncoder
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.linear import LinearTagger
+from crossner_cli.methods.contract import Tagger
 
 # The graph with weights in int8, beside MODEL.
 QUANTISED = "model_quantized.onnx"
@@ -33,10 +33,10 @@ class SubwordScores(nn.Module):
     the scores.
     """
 
-    def __init__(self, tagger: LinearTagger) -> None:
+    def __init__(self, tagger: Tagger) -> None:
         super().__init__()
-        assert isinstance(tagger.encoder, TransformerEncoder)
-        self.encoder, self.classifier = tagger.encoder, tagger.classifier
+        self.encoder: Any = tagger.encoder
+        self.classifier: Any = tagger.classifier
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, word_shapes: Tensor | None = None) -> Tensor:
         """One score a tag, (R, T, K), of subwords, (R, T), and the shapes of their words if the encoder reads them."""
@@ -52,7 +52,7 @@ def require_onnx(*packages: str) -> None:
         raise CrossNERError(f"Not installed: {', '.join(missing)}.", hint='pip install "crossner[onnx]"')
 
 
-def write_onnx(tagger: LinearTagger, path: Path) -> None:
+def write_onnx(tagger: Tagger, path: Path) -> None:
     """Write the graph of a tagger in evaluation mode, on a CPU, in fp32.
 
     Weights that exceed the largest file are written beside it, as ``NAME.data``.
@@ -143,9 +143,9 @@ class OnnxScores(Encoder):
         return scores.flatten(0, 1)[batch.word_places.flatten()].view(*batch.word_places.shape, -1)
 
 
-def read_onnx(path: Path, tag_set: TagSet, hyper: LinearTagger.Hyperparameters, reader: Any) -> LinearTagger:
+def read_onnx(path: Path, method: type[Tagger], tag_set: TagSet, hyper: Any, reader: Any) -> Tagger:
     """Read a graph as a tagger that decodes as the one that was exported."""
     require_onnx("onnxruntime")
-    read = LinearTagger(OnnxScores(path, len(tag_set), reader), tag_set, hyper)
-    read.classifier = nn.Identity()  # type: ignore[assignment]
+    read = method(OnnxScores(path, len(tag_set), reader), tag_set, hyper)
+    read.classifier = nn.Identity()
     return read.eval()

@@ -6,10 +6,11 @@ This module imports no torch, so that a name that stands for nothing is refused 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from crossner_cli.encoders.names import MINILM, STRINGS, VOCABULARY, digest_encoder, resolve_encoder
+from crossner_cli.encoders.names import MINILM, STRINGS, digest_encoder, resolve_encoder
+from crossner_cli.encoders.start import Start
 from crossner_cli.errors import CrossNERError, suggest, suggest_path
 from crossner_cli.run.directory import (
     MANIFEST,
@@ -55,67 +56,6 @@ class TrainedTagger:
             raise CrossNERError(
                 f"{self.folder.parent} was made again while it was read.", hint="Give the command again."
             )
-
-
-@dataclass(frozen=True)
-class Start:
-    """The weights that a stage starts from.
-
-    Args:
-        name: As the user named it.
-        folder: A model folder, of a training stage that of the seed with the best dev F1; None for an untouched
-            encoder.
-        digest: Digest of the weights; ``nothing`` where every weight is new.
-        place: The folder that the digest is of: a stage's or a model's.
-        seeds: Tagger folder of each seed, where the start is a training stage.
-        lineage: The stages that made these weights, the first one first.
-    """
-
-    name: str
-    folder: Path | None
-    digest: str
-    place: Path | None = None
-    seeds: dict[int, Path] = field(default_factory=dict)
-    lineage: list[dict[str, str]] = field(default_factory=list)
-
-    def folder_for(self, seed: int) -> Path | None:
-        """The folder that a seed starts from: its own seed's, where the start has one, else the best one's."""
-        return self.seeds.get(seed, self.folder) if self.folder is not None else None
-
-    @property
-    def has_words(self) -> bool:
-        """True if it holds an encoder of words."""
-        return self._holds(VOCABULARY)
-
-    @property
-    def has_strings(self) -> bool:
-        """True if it holds language models of characters."""
-        return self._holds(STRINGS)
-
-    @property
-    def has_transformer(self) -> bool:
-        """True if it holds a transformer."""
-        return self.folder is None or self._holds("config.json")
-
-    def read_words(self) -> set[str]:
-        """Read which words its encoder of words has a vector of."""
-        from crossner_cli.recurrent.word_encoder import read_vocabulary
-
-        return set(read_vocabulary(self.folder).words) if self.folder is not None and self.has_words else set()
-
-    def check_unchanged(self, wanted_by: str) -> None:
-        """Refuse a start that was edited, or made again since its digest was taken: seeds would begin differently."""
-        for folder in {*self.seeds.values(), self.folder}:
-            if folder is not None and (folder.parent / MANIFEST).is_file():
-                check_outputs(folder.parent, folder, hint=f"Make the start {self.name!r} again with --force.")
-        if self.place is not None and (not self.place.is_dir() or digest_model(self.place) != self.digest):
-            raise CrossNERError(
-                f"{wanted_by}: the start {self.name!r} was made again while this stage trained.",
-                hint="Train it again with --force once the start is finished.",
-            )
-
-    def _holds(self, name: str) -> bool:
-        return self.folder is not None and (self.folder / name).is_file()
 
 
 def find_start(run: RunDirectory, name: str, encoder: str | None, *, wanted_by: str) -> Start:
@@ -167,15 +107,6 @@ def notes_on_start(start: Start, run: RunDirectory, encoder: str | None) -> list
     return notes
 
 
-def check_transformer(start: Start, wanted_by: str) -> None:
-    """Refuse a start without a transformer; ``wanted_by`` ends the sentence on what wants one."""
-    if not start.has_transformer:
-        raise CrossNERError(
-            f"The start {start.name!r} holds no transformer, which {wanted_by}.",
-            hint="Start from base, from a dapt stage, or from a tagger that has one.",
-        )
-
-
 def _start_from_stage(name: str, folder: Path) -> Start:
     manifest, digest = read_manifest(folder), digest_model(folder)
     lineage = [*manifest.get("lineage", []), {"stage": manifest["stage"], "name": manifest["name"], "digest": digest}]
@@ -184,7 +115,7 @@ def _start_from_stage(name: str, folder: Path) -> Start:
     if (folder / STRINGS).is_file():
         raise CrossNERError(
             f"The stage {manifest['name']!r} holds language models of characters, which no tagger starts from.",
-            hint=f"Read them: --set strings=frozen --string-embeddings {name}",
+            hint=f"Read them: --set strings=frozen --set string_embeddings={name}",
         )
     seeds = _read_seeds(manifest)
     if not seeds:

@@ -29,8 +29,6 @@ from crossner_cli.encoders.subwords import batches_by_length
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger
-from crossner_cli.recurrent.raw_text import RawSentences, RawText
-from crossner_cli.recurrent.word_encoder import WordEncoder
 from crossner_cli.run.progress import Notice, Progress, Work, exhaust
 from crossner_cli.taggers.description import DESCRIPTION, read_description
 
@@ -130,37 +128,42 @@ def inference(tagger: Tagger, engine: Engine) -> Iterator[None]:
 
 
 def keep_frozen_states(
-    tagger: Tagger, sentences: Sequence[Sentence], engine: Engine, task: str, raw: Iterable[RawText] = ()
+    tagger: Tagger,
+    sentences: Sequence[Sentence],
+    engine: Engine,
+    task: str,
+    raw: Iterable[Iterable[tuple[str, ...]]] = (),
 ) -> Work[None]:
     """Read sentences with the tagger's frozen models, if it has any, and let its reader keep the states.
 
     They are read in batches of their own, so that an interrupted command that begins again reads the very same numbers.
 
     Args:
-        tagger: Its encoder reads words, a frozen transformer or frozen language models of characters, or neither.
+        tagger: Its encoder has frozen models, or none.
         sentences: The sentences that will be read again and again.
         engine: Devices and processes.
         task: Name for the progress.
-        raw: Texts that will be, too. The states of the sentences, or of a text, are not kept if they would not fit
-            into ``MOST_BYTES`` beside those kept before.
+        raw: Texts that will be, too, each the words of its sentences. The states of the sentences, or of a text, are
+            not kept if they would not fit into ``MOST_BYTES`` beside those kept before.
     """
     encoder = tagger.encoder
-    if not isinstance(encoder, WordEncoder) or not encoder.frozen_size:
+    if not encoder.frozen_size:
         return
     distinct: dict[tuple[str, ...], None] = {}
     free = MOST_BYTES
     labelled = dict.fromkeys(sentence.words for sentence in sentences)
-    for text in (RawSentences(tuple(labelled)), *raw):
-        size = 4 * encoder.frozen_size * sum(text.counts.values())
+    for text in (labelled, *raw):
+        lengths = [len(words) for words in text]
+        size = 4 * encoder.frozen_size * sum(lengths)
         if size > free:
             sizes = [figures.amount(number, None, "bytes") for number in (size, free, MOST_BYTES)]
             yield Notice(
-                f"{task}: frozen models read {figures.count(len(text))} sentences again in each epoch: their states "
+                f"{task}: frozen models read {figures.count(len(lengths))} sentences again in each epoch: their states "
                 f"take {sizes[0]}, and {sizes[1]} of {sizes[2]} are left"
             )
             continue
         free -= size
-        distinct |= dict.fromkeys(text.sentences(range(len(text))))
+        distinct |= dict.fromkeys(text)
     encoder.to(engine.device)  # the training loop comes later
     reader = encoder.reader
     encoded = reader.encode([Sentence(words) for words in distinct])

@@ -10,11 +10,10 @@ from torch import nn
 
 from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.data.tags import types_of
+from crossner_cli.encoders.encoder import Encoder
 from crossner_cli.encoders.subwords import SubwordReader
-from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.encoders.word_shapes import WordShapes
 from crossner_cli.methods.contract import Tagger
-from crossner_cli.recurrent.generated_lstm import ParameterGenerator
 
 COMPARED = 500  # sentences whose subwords are counted
 # Times as many subwords a word. With minilm, English has 0.9 to 1.2 times those of CoNLL-2003, French 1.4, German 2.1.
@@ -116,14 +115,13 @@ def group_parameters(tagger: Tagger, rates: Rates) -> list[ParameterGroup]:
     encoder = tagger.encoder
     encoder.freeze_parameters(train_embeddings=rates.train_embeddings)
     slow = {id(parameter) for parameter in encoder.transformer_parameters()}
-    generators = [module for module in tagger.modules() if isinstance(module, ParameterGenerator)]
-    shares = {id(weight): generator.rate_share for generator in generators for weight in generator.weights}
+    shares = tagger.rate_shares()
     groups: dict[tuple[bool, bool, float], list[nn.Parameter]] = {}
     shapes = {id(module.vectors) for module in tagger.modules() if isinstance(module, WordShapes)}
     for parameter in tagger.parameters():
         if parameter.requires_grad:
             decays = parameter.dim() > 1 and id(parameter) not in shapes
-            key = (id(parameter) in slow, decays, shares.get(id(parameter), 1.0))
+            key = (id(parameter) in slow, decays, shares.get(parameter, 1.0))
             groups.setdefault(key, []).append(parameter)
     found = []
     for (is_slow, decays, share), parameters in sorted(groups.items(), key=lambda group: group[0], reverse=True):

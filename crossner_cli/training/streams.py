@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -15,10 +15,9 @@ from crossner_cli.data.sentences import SILVER, Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch, EncodedSentence, SubwordReader
 from crossner_cli.methods.contract import Tagger
-from crossner_cli.recurrent.raw_text import RawFile, RawStream, RawText
+from crossner_cli.methods.inputs import Labelled, TrainingInputs
 from crossner_cli.training.mentions import Mentions, collect_mentions
 from crossner_cli.training.plan import Plan
-from crossner_cli.training.raw_inputs import RawInputs
 
 # Sentences of about one length are batched together, out of this many shuffled batches at a time.
 POOLED_BATCHES = 50
@@ -118,7 +117,6 @@ class Batching:
     upsample: int = 1  # times that a labelled sentence of the target counts in an epoch
     silver_weight: float = 1.0  # times that one labelled by a teacher does
     replace_mentions: float = 0.0  # share of the target's mentions that others replace in an epoch
-    raw_batch_size: int = 32  # sentences of raw text
 
     def times_read(self, role: str) -> float:
         """Return how often a labelled sentence of a role counts in an epoch."""
@@ -128,11 +126,10 @@ class Batching:
         """Return the updates that read the largest domain, given how many labelled sentences each has."""
         return max(1, math.ceil(max(counts) / self.batch_size))
 
-    def find_reread_files(self, raw: RawInputs, counts: Iterable[int], plan: Plan) -> list[RawText]:
-        """Return the files of raw text that a training beside so many labelled sentences reads twice or more."""
+    def count_updates(self, counts: Iterable[int], plan: Plan) -> int:
+        """Count the updates of a training, given how many labelled sentences each domain has."""
         updates = plan.epochs * self.updates_per_epoch(counts)
-        read = self.raw_batch_size * min(updates, plan.max_steps or updates)
-        return [text for text in raw.texts.values() if isinstance(text, RawFile) and read >= 2 * len(text)]
+        return min(updates, plan.max_steps or updates)
 
 
 class Pace(NamedTuple):
@@ -143,13 +140,13 @@ class Pace(NamedTuple):
     readings: float  # times that an epoch reads each, on average
 
 
-def compute_paces(counts: Mapping[str, int], tasks: Sequence[str], batching: Batching) -> dict[str, Pace]:
+def compute_paces(counts: Mapping[str, int], batching: Batching) -> dict[str, Pace]:
     """Compute the pace of each domain whose labels are learnt, given its number of sentences; the largest comes first.
 
     The largest decides how many updates an epoch has. The smaller is spread over them, its sentences counted
     ``upsample`` times if it is the target, as far as batches of the same size hold them, and begins again at its end.
     """
-    labelled = sorted((role for role in counts if f"{role}-ner" in tasks), key=lambda role: -counts[role])
+    labelled = sorted(counts, key=lambda role: -counts[role])
     updates = batching.updates_per_epoch([counts[labelled[0]]])
     found = {}
     for role in labelled:
@@ -164,20 +161,18 @@ def compute_paces(counts: Mapping[str, int], tasks: Sequence[str], batching: Bat
 
 def make_streams(
     tagger: Tagger,
-    tasks: Sequence[str],
-    labelled: Mapping[str, Sequence[Sentence]],
-    raw: RawInputs | None,
+    inputs: TrainingInputs,
+    labelled: Labelled,
     batching: Batching,
     seed: int,
     names: Names | None = None,
 ) -> list[Stream]:
-    """Make one stream of all labelled sentences, or one a task.
+    """Make one stream of all labelled sentences, or one a domain and one a raw text.
 
     Args:
         tagger: Encodes the sentences.
-        tasks: Those of which an update reads a batch each; none mixes the sentences of all domains.
+        inputs: What the method reads beside labelled sentences.
         labelled: Labelled sentences, by role.
-        raw: Raw text, in batches of its own size.
         batching: Batch sizes.
         seed: Of the order.
         names: Listed names that may replace mentions of the target beside those of its sentences.
@@ -195,18 +190,11 @@ def make_streams(
             encoded, reader, batch_size, seed, repeats, texts=texts, mentions=mentions, tag_set=tag_set
         )
 
-    if not tasks:
+    if inputs.mixes:
         repeats = [batching.times_read(role) for role, sentences in labelled.items() for _ in sentences]
         return [make(labelled, batching.batch_size, repeats)]
     streams: list[Stream] = []
     counts = {role: len(sentences) for role, sentences in labelled.items()}
-    for role, pace in compute_paces(counts, tasks, batching).items():
+    for role, pace in compute_paces(counts, batching).items():
         streams.append(make([role], pace.batch_size, [pace.repeats] * len(labelled[role])))
-    if raw is None:
-        return streams
-    for role, text in raw.texts.items():
-        stream = RawStream(text, raw.domains[role], reader, batching.raw_batch_size, seed, tag_set)
-        if raw.dictionary is not None and role == "target":
-            stream = replace(stream, names=raw.dictionary.names, phrases=raw.dictionary.phrases)
-        streams.append(stream)
-    return streams
+    return [*streams, *inputs.make_raw_streams(reader, tag_set, seed)]

@@ -15,12 +15,12 @@ from transformers.utils import logging
 
 from crossner_cli.adaptation.masked_lm import BlockStream, MaskedBatch, MaskedLanguageModel, held_out_loss, perplexity
 from crossner_cli.adaptation.token_stream import StreamSettings, TokenBlocks, border_ids, write_token_stream
+from crossner_cli.encoders.start import Start
 from crossner_cli.encoders.word_shapes import WordShapes
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt
 from crossner_cli.run.progress import exhaust
 from crossner_cli.stages.dapt import count_carried, parameter_groups
-from crossner_cli.taggers.sources import Start
 
 BLOCK = 16
 VOCABULARY = 120

@@ -67,7 +67,7 @@ def make_encoder_decoder(folder: Path, kind: str = "Bart", **changes: Any) -> Pa
 
 def folder_for(kind: type[Tagger], folder: Path) -> Path:
     """The folder of an encoder, or beside it, made once, of an encoder-decoder where the method reads one."""
-    if kind.reads != "encoder-decoder":
+    if kind.encoder_class.reads != "encoder-decoder":
         return folder
     beside = folder.with_name(f"{folder.name}-encoder-decoder")
     return beside if beside.is_dir() else make_encoder_decoder(beside)

@@ -11,14 +11,16 @@ from builders.encoders import folder_for
 from builders.runs import seeds_result
 from builders.taggers import small_sizes
 from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.start import CarryOver, Start, TaggerDesign
 from crossner_cli.engine.devices import Engine
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.options import PretrainSource
+from crossner_cli.recurrent.word_reader import KnownWords
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.stage import open_stage
-from crossner_cli.taggers.carry_over import CarryOver, KnownWords, TaggerDesign, start_tagger
+from crossner_cli.taggers.carry_over import reads_transformer, start_tagger
 from crossner_cli.taggers.folder import save_tagger
-from crossner_cli.taggers.sources import Start, find_start
+from crossner_cli.taggers.sources import find_start
 
 
 def design_tagger(folder: Path, method: str = "linear", settings: Iterable[str] | None = None) -> TaggerDesign:
@@ -29,7 +31,7 @@ def design_tagger(folder: Path, method: str = "linear", settings: Iterable[str] 
 
 
 def find(run: RunDirectory, name: str, design: TaggerDesign) -> Start:
-    return find_start(run, name, design.encoder if design.reads_transformer else None, wanted_by="finetune")
+    return find_start(run, name, design.encoder if reads_transformer(design) else None, wanted_by="finetune")
 
 
 def begin(

@@ -13,8 +13,10 @@ import torch
 from builders.encoders import folder_for
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.encoder import Encoder
+from crossner_cli.encoders.encoder_decoder import load_encoder_decoder
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import Encoder, load_encoder, load_encoder_decoder
+from crossner_cli.encoders.transformer import load_encoder
 from crossner_cli.layers.crf import Decoded
 from crossner_cli.methods.contract import Tagger, find_method, method_names, read_settings
 from crossner_cli.recurrent.word_encoder import WordEncoder
@@ -40,7 +42,7 @@ def make_tagger(folder: Path, method: str, tag_set: TagSet = TAG_SET, *settings:
             if not name.startswith("encoder."):
                 # Recurrences with large weights are chaotic: rounding errors grow from word to word. Their states are
                 # small, so what stands above must be large for tags to differ.
-                spread = 0.05 if "lstm" in name else 1.0 if kind.reads == "words" else 0.5
+                spread = 0.05 if "lstm" in name else 1.0 if kind.encoder_class.reads == "words" else 0.5
                 value.add_(torch.randn_like(value) * spread)
     return tagger.eval()
 
@@ -54,9 +56,9 @@ def small_sizes(kind: type[Tagger]) -> list[str]:
 
 def make_encoder_of(kind: type[Tagger], hyper: Any, folder: Path) -> Encoder:
     """A transformer, an encoder-decoder, or an encoder of words that knows all but one of them."""
-    if kind.reads == "encoder-decoder":
+    if kind.encoder_class.reads == "encoder-decoder":
         return load_encoder_decoder(str(folder_for(kind, folder)), attention="eager")[0]
-    if kind.reads == "subwords":
+    if kind.encoder_class.reads == "subwords":
         return load_encoder(str(folder), attention="eager")[0]
     transformer = None if hyper.transformer == "none" else load_encoder(str(folder), attention="eager")[0]
     known = [Sentence((word, word)) for word in WORDS if word != "acme"]

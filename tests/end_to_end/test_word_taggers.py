@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +18,25 @@ from safetensors.torch import load_file
 from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.data.tags import TagSet, split_tag
 from crossner_cli.data.text import find_words, segment
+from crossner_cli.encoders.start import Start, TaggerDesign
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.inputs import TrainingStage
 from crossner_cli.options import Finetune
+from crossner_cli.recurrent.known_words import collect_known_words
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import exhaust
 from crossner_cli.taggers.folder import load_tagger
-from crossner_cli.taggers.known_words import collect_known_words
-from crossner_cli.taggers.sources import Start
 
 SMALL = "--set lstm_size=4 --max-steps 2"
-BASE = Start("base", None, "")
 every_method_of_several_tasks = pytest.mark.parametrize(
     "method", ["cross-domain-lm", "multi-cell-lstm", "multi-task-lstm"]
 )
+
+
+def stage_of(design: TaggerDesign, prepared: PreparedData) -> TrainingStage:
+    """A stage that begins with new weights."""
+    return TrainingStage("finetune", ("target",), design, Start("base", None, ""), prepared, 1)
 
 
 def words_of(tagger: Path) -> list[str]:
@@ -46,18 +50,18 @@ def test_a_tagger_of_words_reads_a_file_of_vectors_or_learns_them_from_the_raw_t
     vectors.write_text("telescope 0.5 1 2\nthe 1 0 -1\n")
     here = ("--run", run, *QUICK)
     train = ("finetune --method bilstm-crf --set word_size=5", SMALL, *here)
-    given = (*train, "--embeddings", vectors)
+    given = (*train, f"--set embeddings={vectors}")
     first = invoke(*given)
-    assert first.exit_code == 0 and "4 of" in first.stderr and "2 lower-cased" in first.stderr
+    assert first.exit_code == 0 and "4 of" in first.stderr
     assert "already done" in invoke(*given).stderr
     vectors.write_text("telescope 0.5 1 3\nthe 1 0 -1\n")
     changed = refused(*given)
     assert f"is out of date: {vectors} has changed" in changed and "--force" in changed
     ngrams.write_text("2gram-th 0.5 1\n3gram-ing 1 0\n")
-    crossner(*train, "--set characters=ngrams --name ngrams --ngram-embeddings", ngrams)
+    crossner(*train, f"--set characters=ngrams --name ngrams --set ngram_embeddings={ngrams}")
     crossner("evaluate --model ngrams --name of-ngrams", *here)
     pytest.importorskip("gensim")
-    crossner(*train, "--embeddings corpus --name raw")
+    crossner(*train, "--set embeddings=corpus --name raw")
     result = crossner("evaluate --model finetune --model raw", *here)["result"]
     assert set(result["models"]) == {"finetune", "raw"}
 
@@ -78,7 +82,7 @@ def test_frozen_vectors_are_kept_for_words_of_the_raw_text_and_words_without_one
     here, vocabulary = ("--run", run, *QUICK), {}
     for words in ("frozen", "trained"):
         options = f"--method bilstm-crf --set words={words} --name {words}"
-        crossner("finetune", options, SMALL, *here, "--embeddings", vectors)
+        crossner("finetune", options, SMALL, *here, f"--set embeddings={vectors}")
         vocabulary[words] = words_of(run / words / "tagger")
     assert known in vocabulary["frozen"] and not {"zebulon", seldom} & {*vocabulary["frozen"]}
     assert known not in vocabulary["trained"]
@@ -191,9 +195,9 @@ def test_a_word_that_raw_text_has_often_is_not_hidden_though_labelled_sentences_
         ([], ["Zorblax", "often"], {"met", "Snark"}),
         (["lower_case=true"], ["Zorblax"], {"met", "snark"}),
     ):
-        design = design_tagger(chain, "multi-cell-lstm", settings)
-        known = exhaust(collect_known_words(design, prepared, sentences, tag_set, BASE, raw_words))
-        assert known is not None and known.vocabulary.rare == rare
+        stage = stage_of(design_tagger(chain, "multi-cell-lstm", settings), prepared)
+        known = exhaust(collect_known_words(stage, sentences, tag_set, raw_words))
+        assert known.vocabulary.rare == rare
 
 
 def test_lower_cased_words_of_raw_text_find_their_vectors_and_those_without_one_are_unknown(
@@ -205,7 +209,7 @@ def test_lower_cased_words_of_raw_text_find_their_vectors_and_those_without_one_
     tasks = "--method multi-cell-lstm --set tasks=source-ner,target-lm --set lower_case=true --select-on source"
     for words in ("frozen", "trained"):
         options = f"--set words={words} --name {words}"
-        crossner("joint-train", tasks, options, SMALL, "--run", run, *QUICK, "--embeddings", vectors)
+        crossner("joint-train", tasks, options, SMALL, "--run", run, *QUICK, f"--set embeddings={vectors}")
         folder = run / words / "tagger"
         vocabulary, rows = words_of(folder), load_file(folder / "words.safetensors")["words.weight"]
         assert "Zorblax" not in vocabulary and ("snark" in vocabulary) == (words == "trained")
@@ -220,13 +224,13 @@ def test_published_n_grams_are_looked_up_with_capitals_though_words_are_lower_ca
     capital = next(word for word in prepared.domain("target", wanted_by="finetune").words() if word[0].isupper())
     path, tag_set = tmp_path / "charNgram.txt", TagSet({"sample-target": ("person",)})
     path.write_text(f"2gram-#BEGIN#{capital[0]} 1 2\n")
-    design = design_tagger(chain, "bilstm-crf", ["characters=ngrams", "lower_case=true"])
-    design = replace(design, ngram_embeddings=str(path))
-    known = exhaust(collect_known_words(design, prepared, [], tag_set, BASE))
-    assert known is not None and known.vocabulary.ngrams == (f"2gram-#BEGIN#{capital[0]}",)
+    settings = ["characters=ngrams", "lower_case=true", f"ngram_embeddings={path}"]
+    stage = stage_of(design_tagger(chain, "bilstm-crf", settings), prepared)
+    known = exhaust(collect_known_words(stage, [], tag_set))
+    assert known.vocabulary.ngrams == (f"2gram-#BEGIN#{capital[0]}",)
     path.write_text(f"2gram-#begin#{capital[0].lower()} 1 2\n0gram-#BEGIN#{capital[0]} 1 2\n")
     with pytest.raises(CrossNERError, match="none of .* character n-grams of the data"):
-        exhaust(collect_known_words(design, prepared, [], tag_set, BASE))
+        exhaust(collect_known_words(stage, [], tag_set))
 
 
 def test_data_prepared_without_lists_of_words_train_a_tagger_of_words_too(run: Path) -> None:
@@ -244,7 +248,7 @@ def test_with_a_test_split_of_the_target_alone_the_source_trains_and_the_target_
     run = ("--run", tmp_path / "run")
     types = "--map-types person=PER,organisation=ORG,location=LOC,misc=MISC"
     crossner("prepare-data --source sample-source", types, *run, "--target", target)
-    crossner("pretrain-source --method mtl", SMALL, *run, *QUICK, "--embeddings", vectors)
+    crossner("pretrain-source --method mtl", SMALL, *run, *QUICK, f"--set embeddings={vectors}")
     known = words_of(tmp_path / "run" / "pretrain-source" / "tagger")
     assert "Zebulon" in known, "a word of the target that the file has a vector of"
     scores = crossner("evaluate --model pretrain-source", *run, *QUICK)["result"]["models"]["pretrain-source"]

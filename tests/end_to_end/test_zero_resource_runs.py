@@ -86,7 +86,7 @@ def test_a_zero_resource_run_opens_nothing_of_the_target_but_the_test_sentences(
     [
         ("--set tasks=source-ner,target-lm", "The task target-lm reads raw text of the target", "--corpus FILE"),
         ("--set tasks=target-ner,source-lm", "The task source-lm reads raw text of the source", "--source-corpus FILE"),
-        ("--set tasks=source-ner,target-ner --embeddings corpus", "no corpus of level 'domain'", "--corpus FILE"),
+        ("--set tasks=source-ner,target-ner --set embeddings=corpus", "no corpus of level 'domain'", "--corpus FILE"),
     ],
 )
 def test_raw_text_that_is_missing_is_told_before_any_work(run, here, options, said, way_out):
@@ -119,16 +119,16 @@ def test_vectors_of_the_corpus_are_trained_for_ten_passes_with_the_seed_that_is_
         asked.append([settings[name] for name in ("seed", "epochs", "minimum_count", "size")])
         raise CrossNERError("far enough", hint="")
 
-    monkeypatch.setattr("crossner_cli.taggers.known_words.train_vectors", catch)
+    monkeypatch.setattr("crossner_cli.recurrent.known_words.train_vectors", catch)
     for seed in (7, 8):
-        train = f"pretrain-source --method bilstm-crf --embeddings corpus --seed {seed}"
+        train = f"pretrain-source --method bilstm-crf --set embeddings=corpus --seed {seed}"
         assert "far enough" in refused(train, *here, SMALL)
     assert asked == [[7, 10, 3, 6], [8, 10, 3, 6]]
 
 
 def test_vectors_that_are_to_stay_as_they_are_must_be_there_or_be_learnt_by_the_start(here):
     frozen = "--method bilstm-crf --set words=frozen"
-    assert "--embeddings FILE" in refused("pretrain-source", frozen, *here, SMALL)
+    assert "--set embeddings=FILE" in refused("pretrain-source", frozen, *here, SMALL)
     crossner("pretrain-source --method bilstm-crf --set words=none --name letters", *here, LSTM)
     assert "no vectors to keep, in the start 'letters'" in refused(
         "finetune --start-from letters", frozen, *here, SMALL
@@ -140,22 +140,22 @@ def test_vectors_that_are_to_stay_as_they_are_must_be_there_or_be_learnt_by_the_
 def test_a_file_that_has_no_word_of_the_data_is_refused(here, write_vectors):
     vectors = write_vectors("Anna  1  2 3", "Paris  4  5 6")  # two spaces: words that end with a number
     train = ("finetune --method bilstm-crf", *here, LSTM)
-    said = refused(*train, "--embeddings", vectors)
-    assert "--embeddings vectors.txt: none of 8 words of the data has one of its 2 vectors of 2 values" in said
+    said = refused(*train, "--set", f"embeddings={vectors}")
+    assert "--set embeddings=vectors.txt: none of 8 words of the data has one of its 2 vectors of 2 values" in said
     assert "one space between them" in said
-    said = refused(*train, "--set characters=ngrams --ngram-embeddings", vectors)
-    assert "--ngram-embeddings vectors.txt: none of" in said
-    crossner(*train, "--embeddings", write_vectors("Anna 1 2 3"))
+    said = refused(*train, "--set characters=ngrams --set", f"ngram_embeddings={vectors}")
+    assert "--set ngram_embeddings=vectors.txt: none of" in said
+    crossner(*train, "--set", f"embeddings={write_vectors('Anna 1 2 3')}")
     vectors = write_vectors("person 2 3", "organization 3 4")
-    said = refused("pretrain-source --method concept-tagger", *here, "--embeddings", vectors)
+    said = refused("pretrain-source --method concept-tagger", *here, "--set", f"embeddings={vectors}")
     assert "words of the data has one of its 2 vectors" in said, "words of descriptions do not stand in"
 
 
 def test_words_of_type_descriptions_without_a_vector_are_told(here, write_vectors):
     lines = ("Anna 1 2", "person 2 3", "organization 3 4")
     train = ("pretrain-source --method concept-tagger", *here, LSTM)
-    assert f"{UNDESCRIBED} location" in told(*train, "--embeddings", write_vectors(*lines))
-    said = told(*train, "--name all --embeddings", write_vectors(*lines, "location 4 5"))
+    assert f"{UNDESCRIBED} location" in told(*train, "--set", f"embeddings={write_vectors(*lines)}")
+    said = told(*train, "--name all --set", f"embeddings={write_vectors(*lines, 'location 4 5')}")
     assert "words found" in said and "type descriptions" not in said
 
 
@@ -165,12 +165,12 @@ def test_types_that_only_a_later_stage_has_are_described_by_the_vectors_that_the
 ):
     lines = ("Anna 1 2", "person 2 3", "location 4 5", "organization 3 4")
     train = (*here, LSTM, f"--method {method} --set words=frozen")
-    crossner("pretrain-source", *train, "--embeddings", write_vectors(*lines, "artist 7 8"))
+    crossner("pretrain-source", *train, "--set", f"embeddings={write_vectors(*lines, 'artist 7 8')}")
     said = told("finetune --start-from pretrain-source", *train)
     assert "start from pretrain-source" in said and "type descriptions" not in said
     (path,) = (run / "finetune").glob("*/tagger.safetensors")
     assert [7, 8] in load_file(path)["descriptions"].tolist(), "artist, which is no type of the source"
-    crossner("pretrain-source --name other", *train, "--embeddings", write_vectors(*lines, "artisan 7 8"))
+    crossner("pretrain-source --name other", *train, "--set", f"embeddings={write_vectors(*lines, 'artisan 7 8')}")
     assert f"{UNDESCRIBED} artist" in told("finetune --start-from other --name lacking", *train)
 
 
@@ -186,10 +186,10 @@ def test_vectors_of_an_odd_width_are_refused_before_they_are_read_or_trained(her
         raise AssertionError("vectors are read")
 
     for name in ("read_vectors", "train_vectors"):
-        monkeypatch.setattr(f"crossner_cli.taggers.known_words.{name}", never)
+        monkeypatch.setattr(f"crossner_cli.recurrent.known_words.{name}", never)
     train = (f"pretrain-source --method {method}", *here, LSTM)
     odd, vectors = "--set word_size=7", write_vectors("Anna 1 2 3")
-    for width, given in ((3, ("--embeddings", vectors)), (7, (odd, "--embeddings corpus")), (7, (odd,))):
+    for width, given in ((3, ("--set", f"embeddings={vectors}")), (7, (odd, "--set embeddings=corpus")), (7, (odd,))):
         said = refused(*train, *given)
         assert "even" in said and (f"not {width}" in said or f"have {width}" in said)
 
@@ -206,7 +206,7 @@ def test_vectors_that_a_start_learnt_are_kept_beside_a_file_of_their_width(run, 
     vectors = write_vectors("Anna 1 2 3 4 5 6", "Bach 6 5 4 3 2 1")
     crossner("pretrain-source --method bilstm-crf", *here, SMALL)
     train = f"finetune --method bilstm-crf --set words={words} --start-from pretrain-source"
-    crossner(train, *here, LSTM, "--set word_size=6 --embeddings", vectors)
+    crossner(train, *here, LSTM, "--set word_size=6 --set", f"embeddings={vectors}")
     now, before = words_and_vectors(run / "finetune"), words_and_vectors(run / "pretrain-source")
     if words == "frozen":
         assert now["Anna"] == before["Anna"] != [1, 2, 3, 4, 5, 6] and now["Bach"] == [6, 5, 4, 3, 2, 1]
@@ -220,7 +220,7 @@ def test_vectors_of_another_width_leave_those_of_the_start_and_the_words_that_it
     crossner("pretrain-source --set word_size=6", *method)
     assert "Anna" in words_and_vectors(run / "pretrain-source")
     vectors = write_vectors("Bach 6 5 4", "Paris 1 2 3")
-    train = (f"finetune --set words={words}", *method, "--embeddings", vectors)
+    train = (f"finetune --set words={words}", *method, "--set", f"embeddings={vectors}")
     crossner(*train, "--start-from", "pretrain-source")
     now = words_and_vectors(run / "finetune")
     assert "Anna" not in now and {"Bach", "Paris"} <= now.keys()
@@ -232,7 +232,9 @@ def test_vectors_of_ngrams_of_another_width_leave_those_of_the_start(run, here, 
     train = (*here, LSTM, "--method bilstm-crf --set characters=ngrams")
     crossner("pretrain-source --set character_size=4", *train)
     vectors = write_vectors("2gram-Ba 0.5 0.5 0.5")
-    assert "n-grams found" in told("finetune --start-from pretrain-source", *train, "--ngram-embeddings", vectors)
+    assert "n-grams found" in told(
+        "finetune --start-from pretrain-source", *train, "--set", f"ngram_embeddings={vectors}"
+    )
     (path,) = (run / "finetune").glob("*/words.json")
     assert json.loads(path.read_text())["ngrams"] == ["2gram-Ba"]
 
@@ -244,7 +246,7 @@ def test_words_of_the_target_change_nothing_that_the_source_teaches_beside_froze
     tensors = []
     for name, lines in (("with", ("Bach 6 5 4", "played 1 0 0", "went 0 1 0")), ("without", ())):
         train = f"pretrain-source --method {method} --set words=frozen --name {name}"
-        crossner(train, *here, LSTM, "--embeddings", write_vectors("Anna 1 2 3", *lines))
+        crossner(train, *here, LSTM, "--set", f"embeddings={write_vectors('Anna 1 2 3', *lines)}")
         (path,) = (run / name).glob("*/tagger.safetensors")
         words = load_file(path.with_name("words.safetensors"))
         assert len(words.pop("words.weight")) == 1 + len(lines)
@@ -294,7 +296,7 @@ def test_each_domain_reads_its_own_raw_text_and_names_label_that_of_the_target(p
     data = ("--source", prepared / "news", "--target", prepared / "songs", "--corpus", prepared / "raw.txt")
     crossner("prepare-data", "--run", tmp_path, *data, "--source-corpus", tmp_path / "news.txt")
     tasks = "--method multi-cell-lstm --select-on source --set tasks=source-ner,target-lm,source-lm"
-    dictionary = ("--dictionary", tmp_path / "names.tsv")
+    dictionary = ("--set", f"dictionary={tmp_path / 'names.tsv'}")
     said = told("joint-train", "--run", tmp_path, *QUICK, SMALL, tasks, *dictionary)
     assert "raw text of the target: 5 sentences, 35 words" in said
     assert "raw text of the source: 3 sentences, 12 words" in said

@@ -17,8 +17,10 @@ from torch import Tensor
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, to_spans, to_tags
+from crossner_cli.encoders.encoder_decoder import BART_FAMILY, load_encoder_decoder
+from crossner_cli.encoders.start import Start, TaggerDesign
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import BART_FAMILY, load_encoder, load_encoder_decoder
+from crossner_cli.encoders.transformer import load_encoder
 from crossner_cli.encoders.type_descriptions import describe_type
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
@@ -43,9 +45,8 @@ from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.predict import run as predict
 from crossner_cli.stages.prepare_data import run as prepare_data
 from crossner_cli.stages.train import run as finetune
-from crossner_cli.taggers.carry_over import TaggerDesign, check_start
+from crossner_cli.taggers.carry_over import check_start
 from crossner_cli.taggers.folder import load_tagger, save_tagger
-from crossner_cli.taggers.sources import Start
 
 TYPES = TAG_SET.types
 SYMBOLS = 1 + len(TYPES)

@@ -246,7 +246,7 @@ def test_five_sentences_are_learnt_by_heart(tiny_encoder_folder, method):
         Sentence(("paris", "x-ray"), ("B-place", "I-place"), "news"),
     ]
     batch = batch_of(tagger, gold)
-    optimiser = torch.optim.AdamW(tagger.parameters(), lr=2e-2 if tagger.reads == "words" else 5e-3)
+    optimiser = torch.optim.AdamW(tagger.parameters(), lr=2e-2 if tagger.encoder_class.reads == "words" else 5e-3)
     for _ in range(300):
         terms, units = tagger(batch), tagger.units(batch)
         shares = {name: value / units[name] for name, value in terms.items()}
@@ -419,7 +419,7 @@ def test_the_legal_sequence_of_a_linear_tagger_is_the_likeliest_one(tiny_encoder
     tagger = make_tagger(tiny_encoder_folder, "linear", tag_set)
     sentence = Sentence(("anna", "visited", "london", "of"), None, "news")
     with torch.no_grad():
-        scores = tagger._scores(batch_of(tagger, [sentence], with_tags=False))[0].log_softmax(-1)
+        scores = tagger.scores(batch_of(tagger, [sentence], with_tags=False))[0].log_softmax(-1)
     legal = [
         tags
         for tags in itertools.product(range(len(tag_set)), repeat=4)
@@ -437,7 +437,7 @@ def test_a_linear_tagger_learns_the_distribution_of_a_teacher_where_there_is_one
     hard = Sentence(("anna", "of"), ("B-person", "O"), "news")
     batch = batch_of(tagger, [taught, hard])
     with torch.no_grad():
-        logs = tagger._scores(batch).log_softmax(-1)
+        logs = tagger.scores(batch).log_softmax(-1)
         found = float(tagger.loss(batch)["tags"])
     number = {name: place for place, name in enumerate(tag_set.tags)}
     person, outside = number["B-person"], number["O"]

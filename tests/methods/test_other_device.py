@@ -12,8 +12,8 @@ from builders.taggers import batch_of, every_method, make_tagger, some_sentences
 # Where the loss reads a number from the device. A GPU then waits until all work before it is done.
 MAY_WAIT = {
     "transformer._read_rows": "transformers asks whether anything is masked",
-    "transformer.read": "the same",
-    "transformer.write": "the same",
+    "encoder_decoder.read": "the same",
+    "encoder_decoder.write": "the same",
     "bilstm.run_packed": "PyTorch wants the lengths of packed sentences on the CPU",
     "bilstm.<lambda>": "the same",
     "coach.forward": "the same",

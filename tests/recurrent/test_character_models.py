@@ -25,6 +25,7 @@ from crossner_cli.recurrent.character_stream import (
     join_words,
     write_character_stream,
 )
+from crossner_cli.recurrent.string_adaptation import find_texts
 from crossner_cli.recurrent.string_embeddings import (
     CharacterLM,
     StringEncoder,
@@ -34,7 +35,6 @@ from crossner_cli.recurrent.string_embeddings import (
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Progress, exhaust
 from crossner_cli.stages import dapt
-from crossner_cli.stages.dapt import find_texts
 from crossner_cli.taggers.folder import load_tagger
 
 QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32")
@@ -154,7 +154,7 @@ def test_perplexity_is_that_of_held_out_text(run: RunDirectory, monkeypatch: pyt
         measured.append((text.length, held_out_losses(models, text, device)))
         return measured[-1][1]
 
-    monkeypatch.setattr("crossner_cli.stages.dapt.held_out_losses", losses)
+    monkeypatch.setattr("crossner_cli.recurrent.string_adaptation.held_out_losses", losses)
     train(run, name="strings", max_steps=2, held_out=0.2)
     record = run.manifest("strings", wanted_by="test")["result"]
     assert [length for length, _ in measured] == 2 * [record["strings"]["held_out_length"]]
@@ -188,13 +188,13 @@ def test_perplexity_falls_and_a_tagger_names_the_stage(run: RunDirectory) -> Non
     assert encoder.output_dim == 48 and len(encoder.characters) == result["strings"]["characters"]
 
     def tag(stage: str, method: str, name: str, strings: str, *more: str, code: int = 0) -> str:
-        named = ("--method", method, "--name", name, "--string-embeddings", strings)
+        named = ("--method", method, "--name", name, "--set", f"string_embeddings={strings}")
         return crossner(stage, *use, *TAGGER, "--max-steps", "1", *named, *more, code=code)
 
     tag("finetune", "bilstm-crf", "finetune", "strings")
     manifest = run.manifest("finetune", wanted_by="test")
     assert manifest["inputs"][str(run.folder("strings"))] == run.digest("strings")
-    assert manifest["options"]["string_embeddings"] == "strings"
+    assert "string_embeddings=strings" in manifest["options"]["settings"]
     for method in TWO_DOMAINS:  # as inputs of the other methods of words, by path too
         tag("joint-train", method, method, str(run.folder("strings")))
     refused = tag("finetune", "bilstm-crf", "x", "strings", "--start-from", "strings", code=1)
@@ -241,7 +241,7 @@ def test_a_tagger_of_two_domains_learns_and_tags_from_what_frozen_language_model
         save_string_encoder(given[name], tmp_path / name)
     losses = {}
     for name, strings in (("one", "one"), ("other", "other"), ("again", "one")):
-        named = ("--method", method, "--name", name, "--string-embeddings", str(tmp_path / strings))
+        named = ("--method", method, "--name", name, "--set", f"string_embeddings={tmp_path / strings}")
         crossner("joint-train", *use, *TAGGER, "--max-steps", "2", *named)
         history = run.manifest(name, wanted_by="test")["result"]["seeds"]["1"]["history"]
         losses[name] = [epoch["losses"] for epoch in history]

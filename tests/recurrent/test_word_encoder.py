@@ -14,28 +14,22 @@ from torch import Tensor
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.names import VOCABULARY
+from crossner_cli.encoders.start import Start
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import load_encoder
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, method_names
 from crossner_cli.options import Finetune
+from crossner_cli.recurrent.characters import CHARACTER_WIDTH, CharacterCNN
 from crossner_cli.recurrent.vector_files import read_vectors
-from crossner_cli.recurrent.word_encoder import (
-    CHARACTER_WIDTH,
-    CharacterCNN,
-    WordEncoder,
-    carry_over_words,
-    load_word_encoder,
-    read_word_tensors,
-    save_word_encoder,
-)
-from crossner_cli.recurrent.word_reader import Vocabulary, WordInputs, collect_vocabulary
+from crossner_cli.recurrent.word_encoder import WordEncoder
+from crossner_cli.recurrent.word_reader import KnownWords, Vocabulary, WordInputs, collect_vocabulary, read_word_tensors
 from crossner_cli.recurrent.word_vectors import character_ngrams
 from crossner_cli.run.progress import exhaust
-from crossner_cli.taggers.carry_over import KnownWords, start_tagger
+from crossner_cli.taggers.carry_over import start_tagger
 from crossner_cli.taggers.folder import load_tagger, save_tagger
-from crossner_cli.taggers.sources import Start
 from crossner_cli.taggers.tagging import tag
 from crossner_cli.training.loop import fit
 from crossner_cli.training.plan import Plan, Rates, group_parameters
@@ -128,7 +122,9 @@ def test_given_vectors_are_looked_up_by_case_and_counted(vector_file):
 
 
 @pytest.mark.parametrize("words", ["frozen", "trained"])
-@pytest.mark.parametrize("method", [name for name in method_names() if find_method(name).reads == "words"])
+@pytest.mark.parametrize(
+    "method", [name for name in method_names() if find_method(name).encoder_class.reads == "words"]
+)
 def test_frozen_vectors_are_bit_equal_after_training_and_trained_ones_are_not(tmp_path, engine, words, method):
     kind = find_method(method)
     (tmp_path / "even.txt").write_text("paris 1 2 3 4\nmet 4 5 6 7\nlondon 7 8 9 10\n", encoding="utf-8")
@@ -156,8 +152,8 @@ def test_published_vectors_of_n_grams_give_a_word_their_mean_and_zero_where_none
     encoder = WordEncoder(vocabulary, inputs, ngram_vectors=vectors).eval()
     (found,), _ = read(encoder, ("Paris", "Ж"))
     assert found[0].tolist() == [1, 2, 3] and found[1].tolist() == [0, 0, 0]
-    save_word_encoder(encoder, tmp_path)
-    again = load_word_encoder(tmp_path, inputs, None).eval()
+    encoder.save(tmp_path)
+    again = WordEncoder.load(tmp_path, inputs).eval()
     assert torch.equal(read(again, ("Paris", "Ж"))[0][0], found)
 
 
@@ -204,17 +200,17 @@ def test_a_saved_tagger_of_words_predicts_the_same_and_as_a_start_learns_new_wor
 
 
 def test_a_start_hands_its_vectors_on_whatever_their_width(tmp_path, engine):
-    """``finetune --start-from`` need not repeat --embeddings; frozen vectors stay those of the file."""
+    """``finetune --start-from`` need not repeat embeddings; frozen vectors stay those of the file."""
     path = tmp_path / "vectors.txt"
     path.write_text("anna 1 2 3\nparis 4 5 6\n")
     inputs = WordInputs(words="frozen", characters="ngrams", character_size=7)
     vectors = read_vectors(path, ["anna", "paris", "nobody"])
     encoder = WordEncoder(collect_vocabulary(KNOWN, inputs, vectors), inputs, vectors=vectors)
-    save_word_encoder(encoder, tmp_path)
+    encoder.save(tmp_path)
     start = Start("source", tmp_path, "")
-    assert start.has_words and not start.has_transformer
+    assert start.holds(VOCABULARY) and not start.has_transformer
     design = design_tagger(tmp_path, "bilstm-crf", ["words=frozen", "characters=ngrams"])
-    known = KnownWords(collect_vocabulary([Sentence(("new", "anna"))], inputs, has_vectors=start.has_words))
+    known = KnownWords(collect_vocabulary([Sentence(("new", "anna"))], inputs, has_vectors=start.holds(VOCABULARY)))
     tagger, carried = start_tagger(start, design, TAG_SET, 1, engine, known)
     assert tagger.encoder.words.weight.tolist() == [[1, 2, 3], [4, 5, 6]]
     assert tagger.encoder.vocabulary.words == ("anna", "paris")
@@ -224,11 +220,11 @@ def test_a_start_hands_its_vectors_on_whatever_their_width(tmp_path, engine):
 
 def test_only_tables_grow_when_a_start_is_taken_over(tmp_path):
     inputs = WordInputs(word_size=4, character_size=6)
-    save_word_encoder(WordEncoder(collect_vocabulary(KNOWN, inputs), inputs), tmp_path)
+    WordEncoder(collect_vocabulary(KNOWN, inputs), inputs).save(tmp_path)
     torch.manual_seed(8)
     wider = WordEncoder(collect_vocabulary(KNOWN, inputs), WordInputs(word_size=8, character_size=9))
     before = {name: value.clone() for name, value in wider.own_tensors().items()}
-    assert carry_over_words(wider, read_word_tensors(tmp_path)) == ["characters.table.weight"]
+    assert wider.take_over(read_word_tensors(tmp_path)) == ["characters.table.weight"]
     changed = [name for name, value in wider.own_tensors().items() if not torch.equal(value, before[name])]
     assert changed == ["characters.table.weight"]
 
@@ -238,9 +234,9 @@ def test_vectors_of_characters_are_not_taken_for_those_of_ngrams_of_their_width(
     few = Vocabulary((), "ab", ("2gram-ab", "2gram-ba"))
     many = Vocabulary((), "abcd", ("2gram-ab", "2gram-ba", "2gram-c"))
     old, new = (WordInputs(words="none", characters=kind, character_size=CHARACTER_WIDTH) for kind in (before, now))
-    save_word_encoder(WordEncoder(few, old), tmp_path)
-    assert carry_over_words(WordEncoder(many, new), read_word_tensors(tmp_path)) == []
-    assert "characters.table.weight" in carry_over_words(WordEncoder(many, old), read_word_tensors(tmp_path))
+    WordEncoder(few, old).save(tmp_path)
+    assert WordEncoder(many, new).take_over(read_word_tensors(tmp_path)) == []
+    assert "characters.table.weight" in WordEncoder(many, old).take_over(read_word_tensors(tmp_path))
 
 
 def test_vectors_of_words_and_characters_begin_with_a_variance_of_one_by_their_width():

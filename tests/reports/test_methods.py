@@ -23,7 +23,7 @@ def test_facts_read_from_files_are_those_of_the_classes() -> None:
         settings: Any = read_settings(method, [])
         assert facts.settings == dataclasses.asdict(settings) and list(facts.settings) == list(vars(settings))
         assert facts.meaning == {field.name: field.metadata["help"] for field in dataclasses.fields(settings)}
-        assert facts.reads == method.reads
+        assert facts.reads == method.encoder_class.reads
         assert facts.title.endswith(".") and facts.paper and facts.differs
         assert all(facts.meaning.values()) and facts.values.keys() == facts.settings.keys()
 

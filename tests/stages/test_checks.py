@@ -32,7 +32,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("finetune --encoder ./nowhere", "nowhere was not found", "Check the path."),
         ("finetune --method lanner", "no method 'lanner'", "Did you mean 'laner'?"),
         ("finetune --set dropuot=0.2", "no setting 'dropuot'", "Did you mean 'dropout'?"),
-        ("finetune --method bilstm-crf --dictionary lst.tsv", "lst.tsv cannot be read", "Give a file that exists"),
         ("pretrain-source --epochs 9", "is finished with other options: epochs: 2 -> 9", "--force"),
         ("dapt --start-from pretrain", "'pretrain' is neither base", "Did you mean 'pretrain-source'?"),
         ("evaluate --model pretrain_source", "'pretrain_source' is neither", "Did you mean 'pretrain-source'?"),

@@ -17,16 +17,17 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from crossner_cli.data.tags import TagSet, split_tag
+from crossner_cli.encoders.start import CarryOver, Start
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger, find_method, head_tensors, method_names
 from crossner_cli.recurrent.word_encoder import WordEncoder
+from crossner_cli.recurrent.word_reader import KnownWords
 from crossner_cli.recurrent.word_vectors import WordVectors
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.stages.train import note_on_seeds
-from crossner_cli.taggers.carry_over import CarryOver, KnownWords, check_start, note_on_settings
+from crossner_cli.taggers.carry_over import check_start, note_on_settings
 from crossner_cli.taggers.folder import save_tagger
-from crossner_cli.taggers.sources import Start
 
 OLD = TagSet({"conll": ("person", "misc", "place")})
 NEW = TagSet({"music": ("band", "place", "person", "song")})
@@ -232,7 +233,7 @@ def test_a_start_that_gives_no_weight_is_an_error(make, begin_new, tmp_path):
 
 def test_a_started_tagger_is_ready_to_be_trained(begin_new):
     for method in method_names():
-        if find_method(method).reads != "subwords":
+        if find_method(method).encoder_class.reads != "subwords":
             continue  # there every rate is a setting, and those of an encoder-decoder are no layers
         tagger, _ = begin_new(method, NEW)
         rates = {type(layer).__module__: layer.p for layer in tagger.modules() if type(layer).__name__ == "Dropout"}
@@ -257,7 +258,7 @@ def test_a_language_model_keeps_the_rows_of_words_that_are_kept_where_the_vocabu
     assert len(carried.left_tensors) <= 2, "the ranks are counted anew"
     # Vectors of another width leave the start's words, whose numbers others have now.
     rows = np.ones((len(words), old.encoder.words.embedding_dim + 1), np.float32)
-    new, carried = start(turned, WordVectors("file", turned, rows, ("exact",) * len(words), len(words), len(words)))
+    new, carried = start(turned, WordVectors("file", turned, rows, len(words), len(words)))
     assert new.encoder.vocabulary.words == turned
     assert new.language_model.weight.shape == old.language_model.weight.shape
     assert not torch.equal(new.language_model.weight, old.language_model.weight)

@@ -41,7 +41,7 @@ WORD_FILES = {"words.json", "words.safetensors"}
 def test_a_saved_tagger_predicts_the_same(tiny_encoder_folder, tmp_path, engine, method):
     tagger, sentences = make_tagger(tiny_encoder_folder, method, TAG_SET, "dropout=0.3"), some_sentences(8)
     save_tagger(tagger, tmp_path / "tagger", dev_f1=12.5)
-    files = TAGGER_FILES | (WORD_FILES if tagger.reads == "words" else ENCODER_FILES)
+    files = TAGGER_FILES | (WORD_FILES if tagger.encoder_class.reads == "words" else ENCODER_FILES)
     assert {path.name for path in (tmp_path / "tagger").iterdir()} == files
     assert is_tagger_folder(tmp_path / "tagger") and not is_tagger_folder(tmp_path)
     again = load_tagger(tmp_path / "tagger", engine)

@@ -66,7 +66,7 @@ def pair(place: Path, engine: Engine, decoding: Decoding) -> tuple[LinearTagger,
     tagger = load_tagger(place / "linear", engine, decoding=decoding)
     assert isinstance(tagger, LinearTagger)
     return tagger, read_onnx(
-        place / "run" / "export" / "model.onnx", tagger.tag_set, tagger.hyper, tagger.encoder.reader
+        place / "run" / "export" / "model.onnx", type(tagger), tagger.tag_set, tagger.hyper, tagger.encoder.reader
     )
 
 
@@ -80,7 +80,11 @@ def test_the_graph_of_a_tagger_that_reads_shapes_reads_them_too(tmp_path: Path, 
     sentences = [*some_sentences(10), lower, Sentence(tuple(word.title() for word in lower.words))]
     expected = tag(tagger.eval(), sentences, engine)
     write_onnx(copy.deepcopy(tagger), tmp_path / "model.onnx")
-    found = tag(read_onnx(tmp_path / "model.onnx", TAG_SET, tagger.hyper, tagger.encoder.reader), sentences, engine)
+    found = tag(
+        read_onnx(tmp_path / "model.onnx", type(tagger), TAG_SET, tagger.hyper, tagger.encoder.reader),
+        sentences,
+        engine,
+    )
     assert [each.tags for each in found] == [each.tags for each in expected]
     assert expected[-1].probabilities != pytest.approx(expected[-2].probabilities, abs=1e-3)
     for one, other in zip(found, expected, strict=True):
@@ -263,7 +267,7 @@ def test_what_cannot_be_exported_is_a_known_problem_and_leaves_nothing(
         return CliRunner().invoke(app, ["export", *map(str, given)])
 
     for arguments, problem in (
-        (("--model", place / "crf"), "of the method crf; only linear taggers are exported"),
+        (("--model", place / "crf"), "of the method crf, which is not exported"),
         (("--model", place / "linear", "--split", "test"), "has no test sentences"),
         (("--model", place / "linear", "--run", tmp_path / "none"), "prepare-data"),
         (("--model", place / "nowhere"), "neither a finished stage"),

@@ -14,13 +14,14 @@ from builders.taggers import make_tagger
 from safetensors.torch import load_file
 
 from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.start import Start
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt, Finetune
 from crossner_cli.options_data import PrepareData
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.stage import open_stage
 from crossner_cli.run.storage import digest_folder
-from crossner_cli.taggers.sources import Start, best_on_dev, find_start, find_taggers, notes_on_start, notes_on_taggers
+from crossner_cli.taggers.sources import best_on_dev, find_start, find_taggers, notes_on_start, notes_on_taggers
 
 TYPES = TagSet({"conll": ("person", "misc", "place")})
 

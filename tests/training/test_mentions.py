@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from crossner_cli.data.tags import to_spans
 from crossner_cli.training.mentions import Mentions, collect_mentions
 from crossner_cli.training.streams import Batching, make_streams
 
+MIXED: Any = SimpleNamespace(mixes=True)
 SENTENCES = (
     Sentence(("anna", "met", "peter", "smith", "in", "paris"), ("B-per", "O", "B-per", "I-per", "O", "B-loc"), "a"),
     Sentence(("new", "york", "is", "far"), ("B-loc", "I-loc", "O", "O"), "a"),
@@ -73,7 +76,7 @@ def test_a_stream_draws_target_sentences_anew_in_each_epoch_and_the_same_ones_wh
     tagger = make_tagger(tiny_encoder_folder, "linear", TAG_SET)
     target, source = some_sentences(8), some_sentences(4, seed=3)
     (stream,) = make_streams(
-        tagger, (), {"target": target, "source": source}, None, Batching(batch_size=4, replace_mentions=0.9), 1
+        tagger, MIXED, {"target": target, "source": source}, Batching(batch_size=4, replace_mentions=0.9), 1
     )
     first, again, later = (stream.batch(range(8), epoch).input_ids.tolist() for epoch in (0, 0, 1))
     assert first == again != later

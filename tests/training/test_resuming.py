@@ -108,7 +108,7 @@ def test_a_killed_stage_resumes_to_the_bit_identical_result(prepared_run: Path, 
     [
         (("joint-train", "--method", "crf"), "tagger/tagger.safetensors"),
         (
-            ("joint-train", "--method", "cross-domain-lm", "--set", "lstm_size=6", "--raw-batch-size", "4"),
+            ("joint-train", "--method", "cross-domain-lm", "--set", "lstm_size=6", "--set", "raw_batch_size=4"),
             "tagger/tagger.safetensors",
         ),
     ],

@@ -13,26 +13,18 @@ from builders.taggers import make_tagger, some_sentences
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_cli.data.names import read_names
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.subwords import UNLABELLED, EncodedSentence
-from crossner_cli.recurrent.raw_text import RawFile, RawSentences
+from crossner_cli.encoders.subwords import EncodedSentence
 from crossner_cli.recurrent.word_reader import Vocabulary, WordInputs, WordReader
 from crossner_cli.training.plan import Plan
-from crossner_cli.training.raw_inputs import Dictionary, RawInputs
 from crossner_cli.training.streams import Batching, SentenceStream, compute_paces, make_streams
 
 TAG_SET = TagSet({"songs": ("artist", "song"), "news": ("person",)})
 READER: Any = WordReader(Vocabulary(("Anna", "sang", "Abba")), WordInputs(characters="none"), None)
 TAGGER: Any = SimpleNamespace(encoder=SimpleNamespace(reader=READER), tag_set=TAG_SET)
-BOTH = ("target-ner", "source-ner")
-
-
-def read_dictionary(folder: Path, *names: str, phrases: bool = False) -> Dictionary:
-    path = folder / "names.tsv"
-    path.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
-    return Dictionary(read_names([path]), ("artist", "song"), phrases=phrases)
+MIXED: Any = SimpleNamespace(mixes=True)
+APART: Any = SimpleNamespace(mixes=False, make_raw_streams=lambda *_: [])
 
 
 def sentences(lengths: list[int]) -> list[EncodedSentence]:
@@ -64,8 +56,7 @@ def test_a_sentence_that_counts_in_part_is_read_in_that_share_of_the_epochs() ->
 def test_the_pace_that_is_told_is_the_one_read_however_small_the_domains(
     target: int, source: int, upsample: int
 ) -> None:
-    counts, tasks = {"target": target, "source": source}, ("target-ner", "source-ner")
-    paces = compute_paces(counts, tasks, Batching(upsample=upsample, batch_size=32))
+    paces = compute_paces({"target": target, "source": source}, Batching(upsample=upsample, batch_size=32))
     pace, updates = paces["target"], -(-source // 32)
     stream = SentenceStream(sentences([3] * target), READER, pace.batch_size, 1, [pace.repeats] * target)
     epochs = [stream.epoch(number) for number in range(updates)]
@@ -90,7 +81,7 @@ def test_target_sentences_are_repeated_in_an_order_that_follows_from_seed_and_ep
     labelled = {"target": some_sentences(3), "source": some_sentences(40, seed=2)}
     for upsample, expected in ((4, [4] * 3 + [1] * 40), (1, [1] * 43)):
         batching = Batching(batch_size=8, upsample=upsample)
-        first, second, again = (make_streams(tagger, (), labelled, None, batching, seed)[0] for seed in (1, 2, 1))
+        first, second, again = (make_streams(tagger, MIXED, labelled, batching, seed)[0] for seed in (1, 2, 1))
         assert np.bincount([item for batch in first.epoch(4) for item in batch]).tolist() == expected
         assert first.epoch(4) == again.epoch(4) != second.epoch(4)
         assert first.epoch(4) != first.epoch(5)
@@ -98,7 +89,7 @@ def test_target_sentences_are_repeated_in_an_order_that_follows_from_seed_and_ep
 
 @pytest.mark.parametrize("upsample", [1, 2, 3, 10, 50, 1000])
 def test_sentences_of_the_target_are_read_as_often_as_the_pace_says_and_about_alike(upsample: int) -> None:
-    pace = compute_paces({"target": 20, "source": 200}, BOTH, Batching(upsample=upsample, batch_size=16))["target"]
+    pace = compute_paces({"target": 20, "source": 200}, Batching(upsample=upsample, batch_size=16))["target"]
     order = SentenceStream(sentences([3] * 20), READER, pace.batch_size, 1, [pace.repeats] * 20).epoch(0)
     read = [item for place in range(13) for item in order[place % len(order)]]
     often = np.bincount(read, minlength=20)
@@ -111,10 +102,9 @@ def test_the_smaller_domain_is_spread_over_the_updates_of_the_larger(target, sou
         "target": [Sentence(("Anna",), ("O",), "songs")] * target,
         "source": [Sentence(("Abba", "sang"), ("O", "O"), "news")] * source,
     }
-    raw = RawInputs({"target": RawSentences([("Anna", "sang")] * 7)}, {"target": "songs"})
-    batching = Batching(batch_size=size, upsample=upsample, raw_batch_size=3)
-    streams: list[Any] = make_streams(TAGGER, (*BOTH, "target-lm"), labelled, raw, batching, 1)
-    larger, smaller, raw_stream = streams
+    batching = Batching(batch_size=size, upsample=upsample)
+    streams: list[Any] = make_streams(TAGGER, APART, labelled, batching, 1)
+    larger, smaller = streams
     updates = math.ceil(max(target, source) / size)
     assert len(larger.epoch(0)) == updates
     assert len(larger.sentences) == max(target, source) and len(smaller.sentences) == min(target, source)
@@ -124,36 +114,8 @@ def test_the_smaller_domain_is_spread_over_the_updates_of_the_larger(target, sou
     assert rest == 0 and often == max(1, most)
     assert all(len(items) <= size for items in order)
     assert len(order) <= updates, "nothing of the smaller domain is left out of an epoch"
-    assert raw_stream.batch_size == 3 and raw_stream.batch([0], 0).is_raw
 
 
-@pytest.mark.parametrize("roles", [("source", "target"), ("target", "source")])
-def test_raw_text_has_the_domain_of_its_role_and_names_label_that_of_the_target_only(tmp_path, roles):
-    words, domains = ("Abba", "sang", "Anna"), {"source": "news", "target": "songs"}
-    names = read_dictionary(tmp_path, "Abba\tartist", "Anna\tperson")
-    raw = RawInputs({role: RawSentences([words]) for role in roles}, domains, names)
-    labelled = {"source": [Sentence(words, ("O",) * 3, "news")]}
-    _, *streams = make_streams(TAGGER, ["source-ner"], labelled, raw, Batching(batch_size=8), 1)
-    read: dict[str, Any] = {role: stream.batch([0], 0) for role, stream in zip(roles, streams, strict=True)}
-    assert {role: batch.domain for role, batch in read.items()} == domains
-    assert read["source"].tags is None
-    assert read["target"].tags.tolist() == [[*TAG_SET.to_ids(["B-artist"]), UNLABELLED, UNLABELLED]]
-
-
-@pytest.mark.parametrize("phrases", [False, True])
-def test_names_of_several_words_label_raw_text_on_request(tmp_path, phrases):
-    names = read_dictionary(tmp_path, "Anna\tartist", "Dancing Queen\tsong", phrases=phrases)
-    raw = RawInputs({"target": RawSentences([("Anna", "sang", "Dancing", "Queen")])}, {"target": "songs"}, names)
-    labelled = {"source": [Sentence(("Abba",), ("O",), "news")]}
-    _, stream = make_streams(TAGGER, ["source-ner"], labelled, raw, Batching(batch_size=8), 1)
-    artist, *song = TAG_SET.to_ids(("B-artist", "B-song", "I-song"))
-    assert stream.batch([0], 0).tags.tolist() == [[artist, UNLABELLED, *(song if phrases else [UNLABELLED] * 2)]]
-
-
-@pytest.mark.parametrize(("epochs", "max_steps", "is_reread"), [(1, None, False), (2, None, True), (9, 1, False)])
-def test_files_that_a_training_reads_twice_are_found(tmp_path, epochs, max_steps, is_reread):
-    (tmp_path / "raw.txt").write_text("Anna sang\n" * 20)
-    raw = RawInputs({"target": RawFile.read(tmp_path / "raw.txt"), "source": RawSentences([("Abba",)])})
-    batching = Batching(batch_size=5, raw_batch_size=10)
-    found = batching.find_reread_files(raw, [10, 3], Plan(epochs=epochs, max_steps=max_steps))
-    assert found == ([raw.texts["target"]] if is_reread else [])
+@pytest.mark.parametrize(("epochs", "max_steps", "updates"), [(1, None, 2), (2, None, 4), (9, 1, 1)])
+def test_the_updates_of_a_training_are_those_of_the_larger_domain(epochs, max_steps, updates):
+    assert Batching(batch_size=5).count_updates([10, 3], Plan(epochs=epochs, max_steps=max_steps)) == updates

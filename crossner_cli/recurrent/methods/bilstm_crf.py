@@ -15,17 +15,18 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.encoder import Encoder
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.layers.crf import TAG_DIMENSIONS, Decoded, TagLayer
 from crossner_cli.layers.randomness import Dropout
 from crossner_cli.layers.settings import rate, setting
-from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Paper, Rows, Tagger
+from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Paper, Rows
 from crossner_cli.recurrent.bilstm import BiLSTM
 from crossner_cli.recurrent.word_reader import WordInputs
+from crossner_cli.recurrent.word_tagger import WordTagger
 
 
-class BiLSTMCRFTagger(Tagger):
+class BiLSTMCRFTagger(WordTagger):
     """A BiLSTM over the vectors of words, and a CRF above it."""
 
     @dataclass(frozen=True)
@@ -38,7 +39,6 @@ class BiLSTMCRFTagger(Tagger):
         output_dropout: float = rate(0.0, "Share of the values dropped behind the last layer.")
         legal: bool = setting(True, "Give only tag sequences that the scheme allows.")
 
-    reads = "words"
     terms = ("crf",)
     rows = Rows(tags={f"tag_layer.{name}": dimensions for name, dimensions in TAG_DIMENSIONS.items()})
     paper = Paper(

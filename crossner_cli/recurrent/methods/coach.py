@@ -42,13 +42,12 @@ class CoachTagger(DescribedTagger):
     class Hyperparameters(DescribedInputs):
         """Settings of words, descriptions and the BiLSTM."""
 
+        needs_even_width = True
         lstm_layers: int = setting(2, "Layers of the BiLSTM.", minimum=1)
         lstm_size: int = setting(256, "Units of one direction of the BiLSTM.", minimum=1)
         dropout: float = rate(0.5, "Share of the values dropped between the layers and behind the last.")
         legal: bool = setting(True, "Detect only what B, I and O allow.")
 
-    reads = "words"
-    needs_even_width = True
     paper = Paper(
         settings={"word_size": "300", "input_dropout": "0.5", "characters": "none", "legal": "false"},
         options={**UNPUBLISHED_FOR_WORDS, "batch_size": 32, "head_learning_rate": 1e-4, "upsample": 10},

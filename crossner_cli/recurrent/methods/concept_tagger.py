@@ -64,7 +64,6 @@ class ConceptTagger(DescribedTagger):
         dropout: float = rate(0.3, "Share of the values dropped between the layers of the first BiLSTM.")
         legal: bool = setting(True, "Give only tag sequences that the scheme allows.")
 
-    reads = "words"
     paper = Paper(
         settings={"word_size": "300", "characters": "none", "lower_case": "true", "legal": "false"},
         options={

@@ -45,7 +45,8 @@ from crossner_cli.layers.settings import check_layers, setting
 from crossner_cli.recurrent.bilstm import BiLSTM
 from crossner_cli.recurrent.generated_lstm import GeneratedBiLSTM
 from crossner_cli.recurrent.language_model import SampledSoftmax, language_model_loss
-from crossner_cli.recurrent.multi_task import ROLES, SOURCE, TARGET, MultiTaskInputs, MultiTaskTagger, roles_of
+from crossner_cli.recurrent.multi_task import MultiTaskTagger
+from crossner_cli.recurrent.tasks import ROLES, SOURCE, TARGET, MultiTaskInputs, roles_of
 from crossner_cli.recurrent.word_encoder import WordEncoder
 
 NER, LM = 0, 1  # numbers of the tasks
@@ -70,6 +71,7 @@ class CrossDomainLM(MultiTaskTagger):
         tasks: str = setting(
             "target-ner,source-ner,target-lm,source-lm",
             "Tasks to learn, of target-ner, source-ner, target-lm and source-lm.",
+            of_stage=True,
         )
         lstm_layers: int = setting(
             1,

@@ -16,16 +16,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.encoder import Encoder
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.layers.crf import Decoded, TagLayer
 from crossner_cli.layers.settings import setting
-from crossner_cli.methods.contract import Rows, Shares, Tagger
+from crossner_cli.methods.contract import Rows, Shares
 from crossner_cli.recurrent.bilstm import Context
 from crossner_cli.recurrent.methods.mtl import MTLTagger, entity_class_of_tags
+from crossner_cli.recurrent.word_tagger import WordTagger
 
 
-class MoEETagger(Tagger):
+class MoEETagger(WordTagger):
     """BiLSTM, entity experts and their gate, CRF2; and Task1 with CRF1 beside them on the BiLSTM."""
 
     @dataclass(frozen=True)
@@ -36,7 +37,6 @@ class MoEETagger(Tagger):
         expert_size: int = setting(200, "Width of the experts' outputs.", minimum=1)
         gate_weight: float = setting(1.0, "Weight of the gate's loss.", minimum=0)
 
-    reads = "words"
     rows = Rows(
         tags=MTLTagger.rows.tags,
         types={"gate.weight": (0,), "gate.bias": (0,), "experts.weight": (0,), "experts.bias": (0,)},

@@ -16,16 +16,17 @@ import torch
 from torch import Tensor
 
 from crossner_cli.data.tags import TagSet, split_tag
+from crossner_cli.encoders.encoder import Encoder
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.layers.crf import TAG_DIMENSIONS, Decoded, TagLayer
 from crossner_cli.layers.settings import rate, setting
-from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Paper, Rows, Tagger
+from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Paper, Rows
 from crossner_cli.recurrent.bilstm import Context
 from crossner_cli.recurrent.word_reader import WordInputs
+from crossner_cli.recurrent.word_tagger import WordTagger
 
 
-class MTLTagger(Tagger):
+class MTLTagger(WordTagger):
     """CRF1 tells entities from the rest, CRF2 tags; what both read is shared. Decoding reads CRF2 only."""
 
     @dataclass(frozen=True)
@@ -42,7 +43,6 @@ class MTLTagger(Tagger):
         dropout: float = rate(0.3, "Share of the values dropped between the BiLSTM's layers.")
         legal: bool = setting(True, "Give only tag sequences that the scheme allows.")
 
-    reads = "words"
     terms = ("tags", "entity")
     rows = Rows(tags={f"tag_layer.{name}": dimensions for name, dimensions in TAG_DIMENSIONS.items()})
     paper = Paper(

@@ -29,15 +29,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.encoder import Encoder
 from crossner_cli.encoders.subwords import UNLABELLED, Batch
-from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.layers.randomness import Dropout
 from crossner_cli.layers.settings import setting
 from crossner_cli.methods.contract import Shares
 from crossner_cli.recurrent.language_model import SampledSoftmax, language_model_loss
 from crossner_cli.recurrent.multi_cell import MultiCellLSTM, MultiCellStates
 from crossner_cli.recurrent.multi_cell_recurrence import DIRECTIONS
-from crossner_cli.recurrent.multi_task import MultiTaskInputs, MultiTaskTagger, find_taught_types
+from crossner_cli.recurrent.multi_task import MultiTaskTagger
+from crossner_cli.recurrent.tasks import MultiTaskInputs, find_taught_types
 from crossner_cli.recurrent.word_encoder import WordEncoder
 
 
@@ -80,8 +81,8 @@ class MultiCellTagger(MultiTaskTagger):
     )
     paper = dataclasses.replace(
         MultiTaskTagger.paper,
+        settings={**MultiTaskTagger.paper.settings, "raw_minimum": "1"},
         without_target_labels={"entity_weight": "0.1", "attention_weight": "0.5"},
-        options={**MultiTaskTagger.paper.options, "raw_minimum": 1},
     )
     runs: Tensor
     type_of_tag: Tensor

@@ -29,8 +29,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.encoder import Encoder
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.randomness import Dropout
 from crossner_cli.layers.settings import check_layers, setting
@@ -43,7 +43,8 @@ from crossner_cli.recurrent.adversary import (
 )
 from crossner_cli.recurrent.bilstm import BiLSTM
 from crossner_cli.recurrent.generated_lstm import GeneratedBiLSTM
-from crossner_cli.recurrent.multi_task import SOURCE, MultiTaskInputs, MultiTaskTagger, roles_of
+from crossner_cli.recurrent.multi_task import MultiTaskTagger
+from crossner_cli.recurrent.tasks import SOURCE, MultiTaskInputs, roles_of
 
 GRAD_REVERSAL = 0.7
 

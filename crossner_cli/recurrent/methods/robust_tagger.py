@@ -22,7 +22,7 @@ from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.type_descriptions import describe_type, parse_type_words
 from crossner_cli.layers.settings import setting
 from crossner_cli.methods.contract import Rows
-from crossner_cli.recurrent.described import replace_rows
+from crossner_cli.recurrent.described import read_descriptions, replace_rows
 from crossner_cli.recurrent.methods.concept_tagger import ConceptTagger
 from crossner_cli.recurrent.word_encoder import WordEncoder
 
@@ -46,6 +46,7 @@ class RobustTagger(ConceptTagger):
     class Hyperparameters(ConceptTagger.Hyperparameters):
         """Settings of ``concept-tagger``, and the examples."""
 
+        needs_even_width = True
         lstm_layers: int = setting(2, "Layers of the first BiLSTM.", minimum=1)
         lstm_size: int = setting(
             150,
@@ -55,9 +56,10 @@ class RobustTagger(ConceptTagger):
         examples: str = setting(
             "",
             "Words that are entities of a type, as politician=Merkel+Obama;country=Chile+Kenya; \\+ is a + of a word."
-            " Other types keep the examples of the start; without a start, person, location, organisation and misc"
-            " have the published ones, and all others their description. Examples are static vectors, so --embeddings"
+            " Other types keep those of the start; without a start, person, location, organisation and misc"
+            " have the published ones, and all others their description. Examples are static vectors, so embeddings"
             " make them meaningful: all unknown words look alike.",
+            of_stage=True,
         )
 
         def __post_init__(self) -> None:
@@ -70,7 +72,6 @@ class RobustTagger(ConceptTagger):
             examples = (word for name in types for word in example_words(name, given))
             return [*super().described_words(types), *examples]
 
-    needs_even_width = True
     rows = Rows(types={**ConceptTagger.rows.types, "examples": (0,), "is_example": (0,)})
     examples: Tensor
     is_example: Tensor
@@ -86,26 +87,17 @@ class RobustTagger(ConceptTagger):
     def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
         """Return the tensors of a start, with the descriptions and examples that this tagger is given in their place.
 
-        Lists of another length stand in rows of another width: this tagger gets as many places as the examples that
-        are kept need.
+        A list of the start that is longer than those of this tagger is cut.
         """
         old = super().adopt(old, tag_set, settings)
         examples, is_example = old.get("examples"), old.get("is_example")
         if examples is None or is_example is None or examples.shape[2] != self.examples.shape[2]:
             return old
         given, before = read_examples(self.hyper.examples), read_examples(settings.get("examples", ""))
-        changed = [name for name in given if given[name] != example_words(name, before)]
         # Of a type without examples its description is one.
-        changed += [
-            name
-            for name in self.redescribed_types(settings)
-            if not example_words(name, given) and not example_words(name, before)
-        ]
-        kept = [row for row, name in enumerate(tag_set.types, 1) if name in self.tag_set.types and name not in changed]
-        self.keep_words("examples", read_examples, _join_examples, tag_set, settings)
-        places = max([self.examples.shape[1], *is_example[kept].sum(dim=1).tolist()])
-        self.examples, self.is_example = resize_lists(self.examples, self.is_example, places)
-        examples, is_example = resize_lists(examples, is_example, places)
+        described = read_descriptions(self.hyper.descriptions)
+        changed = [*given, *(name for name in described if not example_words(name, {**before, **given}))]
+        examples, is_example = resize_lists(examples, is_example, self.examples.shape[1])
         return {
             **old,
             "examples": replace_rows(examples, tag_set, self.examples, self.tag_set, changed),
@@ -150,10 +142,6 @@ def resize_lists(examples: Tensor, is_example: Tensor, places: int) -> tuple[Ten
     """Give lists of examples, (N, J, D) and (N, J), as many places; what stands behind is cut off."""
     more = max(0, places - examples.shape[1])
     return functional.pad(examples, (0, 0, 0, more))[:, :places], functional.pad(is_example, (0, more))[:, :places]
-
-
-def _join_examples(words: Sequence[str]) -> str:
-    return "+".join(word.replace("+", r"\+") for word in words)
 
 
 def example_words(entity_type: str, given: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

@@ -32,7 +32,8 @@ from crossner_cli.recurrent.bilstm import BiLSTM
 from crossner_cli.recurrent.generated_lstm import GeneratedBiLSTM
 from crossner_cli.recurrent.language_model import SampledSoftmax, language_model_loss
 from crossner_cli.recurrent.methods.cross_domain_lm import LM, NER, CrossDomainLM
-from crossner_cli.recurrent.multi_task import PER_DOMAIN, ROLES, SOURCE, TARGET, TASKS
+from crossner_cli.recurrent.multi_task import PER_DOMAIN
+from crossner_cli.recurrent.tasks import ROLES, SOURCE, TARGET, TASKS
 
 STACKED = ("generator=none", "lstm_layers=3")
 UNSUPERVISED = "tasks=source-ner,source-lm,target-lm"

@@ -31,7 +31,7 @@ from crossner_cli.recurrent.adversary import (
 from crossner_cli.recurrent.bilstm import BiLSTM
 from crossner_cli.recurrent.generated_lstm import GeneratedBiLSTM
 from crossner_cli.recurrent.methods.multi_task_lstm import MultiTaskLSTM
-from crossner_cli.recurrent.multi_task import ROLES, SOURCE, TARGET
+from crossner_cli.recurrent.tasks import ROLES, SOURCE, TARGET
 from crossner_cli.run.progress import Progress
 from crossner_cli.training.checkpoints import Checkpoints
 from crossner_cli.training.loop import fit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +16,14 @@ from crossner_cli.data.files import check_file
 from crossner_cli.data.names import Name, Names, read_names
 from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.errors import CrossNERError
+from crossner_cli.recurrent.known_words import RAW_MINIMUM
 from crossner_cli.recurrent.language_model import END
-from crossner_cli.recurrent.multi_task import ROLES, MultiTaskInputs, MultiTaskTagger, roles_of
-from crossner_cli.recurrent.raw_text import LONGEST, RawFile, RawSentences, RawText, frequent_words
-from crossner_cli.taggers.known_words import RAW_MINIMUM
+from crossner_cli.recurrent.raw_text import LONGEST, RawFile, RawSentences, RawText
+from crossner_cli.recurrent.tasks import ROLES, MultiTaskInputs, roles_of
 
 
-def find_tasks(settings: Any, command: str, roles: Sequence[str]) -> list[str]:
+def find_tasks(settings: MultiTaskInputs, command: str, roles: Sequence[str]) -> list[str]:
     """Return the tasks of which a stage reads a batch each: those of the domains it reads.
-
-    Methods of one stream have none.
 
     Args:
         settings: The method's settings.
@@ -34,9 +33,9 @@ def find_tasks(settings: Any, command: str, roles: Sequence[str]) -> list[str]:
     Raises:
         CrossNERError: None of the tasks reads labelled sentences.
     """
-    tasks = settings.streams if isinstance(settings, MultiTaskInputs) else ()
+    tasks = settings.streams
     kept = [task for task in tasks if task.partition("-")[0] in roles]
-    if tasks and not roles_of(kept, "ner"):
+    if not roles_of(kept, "ner"):
         raise CrossNERError(
             f"{command} reads the {' and '.join(roles)}; the tasks {','.join(tasks)} read no labelled sentences of it.",
             hint=f"--set tasks={roles[0]}-ner, or another command (joint-train reads both domains).",
@@ -44,23 +43,23 @@ def find_tasks(settings: Any, command: str, roles: Sequence[str]) -> list[str]:
     return kept
 
 
-def narrow_tasks(settings: Any, command: str, roles: Sequence[str]) -> tuple[Any, str | None]:
+def narrow_tasks(settings: MultiTaskInputs, command: str, roles: Sequence[str]) -> tuple[MultiTaskInputs, list[str]]:
     """Limit the tasks of a method's settings to the domains that a stage reads: they record what its tagger learnt.
 
     Returns:
-        The settings, and a note on tasks that are left out; None if there are none.
+        The settings, and a note where tasks are left out.
 
     Raises:
         CrossNERError: Other settings make no sense without them.
     """
-    named = settings.task_names if isinstance(settings, MultiTaskInputs) else ()
+    named = settings.task_names
     kept = [task for task in named if task.partition("-")[0] in roles]
     if len(kept) == len(named):
-        return settings, None
+        return settings, []
     left = ", ".join(task for task in named if task not in kept)
     note = f"trains {', '.join(kept)}; not {left}, as {command} does not read that domain"
     try:
-        return dataclasses.replace(settings, tasks=",".join(kept)), note
+        return dataclasses.replace(settings, tasks=",".join(kept)), [note]
     except CrossNERError as error:
         raise CrossNERError(f"{command} {note}. {error.problem}", hint=f"Or joint-train: {error.hint}") from None
 
@@ -72,37 +71,26 @@ class Dictionary:
     Args:
         names: The names, with their types.
         types: The types of the target that they teach.
-        untaught: The other types of the target.
         phrases: True if names of several words label words too.
     """
 
     names: Names
     types: Sequence[str]
-    untaught: Sequence[str] = ()
     phrases: bool = False
 
     def labelling_names(self) -> list[Name]:
         """Return the names that label words: those of one type, which is taught, and of one word or any number."""
-        return [name for name in self._names_of(self.types) if self.phrases or len(name) == 1]
-
-    def _names_of(self, types: Sequence[str]) -> list[Name]:
-        """Return the names of one type, which is one of these."""
-        return [name for name, found in self.names.types.items() if len(found) == 1 and found[0] in types]
+        found = self.names.types.items()
+        single = [name for name, types in found if len(types) == 1 and types[0] in self.types]
+        return [name for name in single if self.phrases or len(name) == 1]
 
     def describe(self) -> str:
-        """Describe how many names can label a word, and why others cannot."""
-        every = self.names.types
-        several = sum(len(found) > 1 for found in every.values())
-        untaught, usable = len(self._names_of(self.untaught)), len(self._names_of(self.types))
-        phrases = usable - len(self.labelling_names())
-        reasons = {
-            "have several types": several,
-            "have a type that the target lacks": len(every) - several - untaught - usable,
-            f"have a type of which no task learns labels ({', '.join(self.untaught)})": untaught,
-            "are of several words (--dictionary-phrases reads them)": phrases,
-        }
-        told = "".join(f"; {count:,} {reason}" for reason, count in reasons.items() if count)
-        return f"dictionary: {usable - phrases:,} of {len(every):,} names can label words of raw text{told}"
+        """Describe how many names can label a word."""
+        of_words = "" if self.phrases else " and are of one word"
+        return (
+            f"dictionary: {len(self.labelling_names()):,} of {len(self.names.types):,} names have one type, of"
+            f" {', '.join(self.types) or 'none'}{of_words}: these label words of raw text"
+        )
 
     def describe_in(self, counts: Mapping[str, int]) -> str:
         """Describe the names, and how many are in raw text, given how often each of its words occurs.
@@ -114,68 +102,40 @@ class Dictionary:
         met = sum(all(word in counts for word in name) for name in labelling)
         if not met:
             raise CrossNERError(
-                f"--dictionary labels nothing: none of its {len(labelling):,} names of the target's types is in the raw"
-                f" text of the target, as {' '.join(labelling[0])!r}. {self.describe()}.",
+                f"--set dictionary labels nothing: none of its {len(labelling):,} names of the target's types is in the"
+                f" raw text of the target, as {' '.join(labelling[0])!r}.",
                 hint="Write names as the text does, in the same case; or prepare the data with --corpus FILE that has"
                 " them.",
             )
         return f"{self.describe()}; the words of {met:,} are in it"
 
 
-def check_dictionary(method: str, settings: Any, tasks: Sequence[str], *, of_source: bool) -> None:
-    """Refuse a dictionary that no task reads.
-
-    Args:
-        method: The method's name.
-        settings: Its settings.
-        tasks: As ``find_tasks`` gives them.
-        of_source: True if only the source is trained on.
-
-    Raises:
-        CrossNERError: As above.
-    """
-    is_multi_task = isinstance(settings, MultiTaskInputs)
-    learns = is_multi_task and settings.learns_from_dictionary
-    if learns and "target-lm" in tasks:
-        return
-    lacking = [] if "target-lm" in tasks else [f"--set tasks={','.join([*tasks, 'target-lm'])}"]
-    lacking += [] if learns else ["--set entity_weight=0.1"]
-    way_out = f"add {' '.join(lacking)}"
-    if of_source:
-        way_out = "train with joint-train, which reads text of the target"
-    elif not is_multi_task or not hasattr(settings, "entity_weight"):
-        way_out = "choose --method multi-cell-lstm, or cross-domain-lm with --set entity_weight=0.1"
-    raise CrossNERError(
-        f"--dictionary labels raw text of the target, and {method} as set learns from no such labels.",
-        hint=f"Leave it out, or {way_out}.",
-    )
-
-
-def split_types(prepared: PreparedData, settings: MultiTaskInputs, tasks: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split the target's types into those that a dictionary teaches these tasks, and the others."""
-    tag_set = prepared.tag_set(*(role for role in ROLES if role in roles_of(tasks)))
-    taught = settings.dictionary_types(tag_set)
-    return list(taught), [kind for kind in prepared.domains["target"].types if kind not in taught]
-
-
 def read_dictionary(
-    paths: Sequence[Path], types: Sequence[str], untaught: Sequence[str] = (), *, phrases: bool = False
-) -> Dictionary:
-    """Read the dictionary of a target, whose types are as ``split_types`` gives them.
+    prepared: PreparedData, method: str, settings: MultiTaskInputs, tasks: Sequence[str]
+) -> Dictionary | None:
+    """Read the dictionary that labels raw text for tasks, as ``find_tasks`` gives them; None without one.
 
     Raises:
-        CrossNERError: It is broken, or none of its names can label a word.
+        CrossNERError: No task reads it, it is broken, or none of its names can label a word.
     """
-    for path in paths:
-        check_file("--dictionary", path, "Give a file of lines of the form name<TAB>type.")
-    dictionary = Dictionary(read_names(paths), types, untaught, phrases)
+    if not settings.dictionary:
+        return None
+    if "target-lm" not in tasks or not settings.learns_from_dictionary:
+        raise CrossNERError(
+            f"--set dictionary labels raw text of the target, and {method} as set learns from no such labels.",
+            hint="Leave it out; or train multi-cell-lstm, or cross-domain-lm with --set entity_weight=0.1, on tasks"
+            " that include target-lm, which pretrain-source does not read.",
+        )
+    path = Path(settings.dictionary)
+    check_file("--set dictionary", path, "Give a file of lines of the form name<TAB>type.")
+    tag_set = prepared.tag_set(*(role for role in ROLES if role in roles_of(tasks)))
+    dictionary = Dictionary(read_names([path]), settings.dictionary_types(tag_set), settings.dictionary_phrases)
     if not dictionary.labelling_names():
-        way_out = f"Give each name one type, written as the target does: {', '.join(types)}."
-        if not types:
-            way_out = f"prepare-data --map-types calls types of the source as the target does: {', '.join(untaught)}."
-        elif dataclasses.replace(dictionary, phrases=True).labelling_names():
-            way_out = "--dictionary-phrases reads names of several words, as predict finds words."
-        raise CrossNERError(f"--dictionary labels nothing. {dictionary.describe()}.", hint=way_out)
+        raise CrossNERError(
+            f"--set dictionary labels nothing: {dictionary.describe()}.",
+            hint="Give names of one type, written as the target does (prepare-data --map-types calls types of the"
+            " source so); --set dictionary_phrases=true reads names of several words.",
+        )
     return dictionary
 
 
@@ -198,8 +158,12 @@ class RawInputs:
     normalise: Callable[[str], str] = str
 
     def words(self) -> list[str]:
-        """Return the words that language models know beside those of labelled sentences, normalised."""
-        return frequent_words(self.texts, self.fewest, self.normalise)
+        """Return the words that language models know beside those of labelled sentences, the most frequent first."""
+        counts = Counter[str]()
+        for text in self.texts.values():
+            for word, count in text.counts.items():
+                counts[self.normalise(word)] += count
+        return [word for word, count in counts.most_common() if count >= self.fewest]
 
     def count_predictions(self, reader: Any) -> Tensor:
         """Count how often a language model predicts each word number: as it occurs, END once a sentence, (V+1,)."""
@@ -243,11 +207,10 @@ def check_raw(prepared: PreparedData, tasks: Sequence[str]) -> None:
 
 def read_raw(
     prepared: PreparedData,
-    settings: Any,
+    settings: MultiTaskInputs,
     tasks: Sequence[str],
     labelled: Mapping[str, Sequence[Sentence]],
     dictionary: Dictionary | None,
-    raw_minimum: int,
 ) -> RawInputs | None:
     """Find and count the raw text of the tasks that read it; training sentences stand in where a domain has none.
 
@@ -257,7 +220,6 @@ def read_raw(
         tasks: As ``find_tasks`` gives them.
         labelled: Labelled sentences, by role.
         dictionary: Labels the target's text.
-        raw_minimum: Occurrences that make a word one that language models know.
     """
     texts: dict[str, RawText] = {}
     for role in roles_of(tasks, "lm"):
@@ -269,11 +231,11 @@ def read_raw(
     if not texts:
         return None
     domains = {role: prepared.domains[role].name for role in texts}
-    fewest = min(raw_minimum, RAW_MINIMUM) if settings.words == "frozen" else raw_minimum
+    fewest = min(settings.raw_minimum, RAW_MINIMUM) if settings.words == "frozen" else settings.raw_minimum
     return RawInputs(texts, domains, dictionary, fewest, settings.normalise_word)
 
 
-def count_words(tagger: MultiTaskTagger, labelled: Mapping[str, Sequence[Sentence]], raw: RawInputs | None) -> None:
+def count_words(tagger: Any, labelled: Mapping[str, Sequence[Sentence]], raw: RawInputs | None) -> None:
     """Tell a tagger how often each word is to be predicted: in raw text, and in labelled sentences that replace it."""
     hyper: Any = tagger.hyper
     texts: dict[str, RawText] = {

@@ -14,19 +14,17 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, read_settings
-from crossner_cli.recurrent.raw_text import LONGEST, RawFile, RawSentences
-from crossner_cli.recurrent.word_reader import Vocabulary, WordInputs, WordReader
-from crossner_cli.training.raw_inputs import (
+from crossner_cli.recurrent.raw_inputs import (
     Dictionary,
     RawInputs,
-    check_dictionary,
     count_words,
     find_tasks,
     narrow_tasks,
     read_dictionary,
     read_raw,
-    split_types,
 )
+from crossner_cli.recurrent.raw_text import LONGEST, RawFile, RawSentences
+from crossner_cli.recurrent.word_reader import Vocabulary, WordInputs, WordReader
 
 TAG_SET = TagSet({"songs": ("artist", "song"), "news": ("person",)})
 READER = WordReader(Vocabulary(("Anna", "sang", "Abba")), WordInputs(characters="none"), None)
@@ -44,77 +42,63 @@ def settings_of(method: str, *texts: str) -> Any:
     return read_settings(find_method(method), texts)
 
 
+def prepared_of(**types: tuple[str, ...]) -> Any:
+    """Prepared data of these domains."""
+    return SimpleNamespace(tag_set=lambda *roles: TagSet({role: types[role] for role in roles}))
+
+
 @pytest.mark.parametrize(
-    ("method", "texts", "of_source", "way_out"),
+    ("method", "texts"),
     [
-        (
-            "cross-domain-lm",
-            ("tasks=target-ner",),
-            False,
-            "add --set tasks=target-ner,target-lm --set entity_weight=0.1.",
-        ),
-        ("multi-task-lstm", (), False, "choose --method multi-cell-lstm"),
-        ("multi-cell-lstm", ("tasks=source-ner",), True, "train with joint-train"),
+        ("cross-domain-lm", ("tasks=target-ner",)),
+        ("cross-domain-lm", ("tasks=target-ner,target-lm", "entity_weight=0")),
+        ("multi-task-lstm", ()),
+        ("multi-cell-lstm", ("tasks=source-ner",)),
     ],
 )
-def test_a_dictionary_that_no_task_reads_is_refused_with_what_is_missing(method, texts, of_source, way_out) -> None:
-    settings = settings_of(method, *texts)
+def test_a_dictionary_that_no_task_reads_is_refused_with_a_way_out(method: str, texts: tuple[str, ...]) -> None:
+    settings = settings_of(method, *texts, "dictionary=names.tsv")
     with pytest.raises(CrossNERError, match=f"{method} as set learns from no such labels") as caught:
-        check_dictionary(method, settings, getattr(settings, "task_names", ()), of_source=of_source)
-    assert f"Leave it out, or {way_out}" in caught.value.hint
+        read_dictionary(prepared_of(), method, settings, settings.task_names)
+    assert "Leave it out; or train multi-cell-lstm" in caught.value.hint
 
 
 @pytest.mark.parametrize(
-    ("line", "types", "untaught", "phrases", "hint"),
+    ("line", "tasks", "phrases", "can_label"),
     [
-        ("Paris\tcity", TYPES, (), False, "as the target does: artist, song."),
-        ("Dancing Queen\tsong", TYPES, (), False, "--dictionary-phrases reads names of several words"),
-        ("Abba\tartist", (), TYPES, False, "calls types of the source as the target does: artist, song."),
+        ("Abba\tartist", "target-ner,target-lm", False, True),
+        ("Paris\tcity", "target-ner,target-lm", False, False),
+        ("Dancing Queen\tsong", "target-ner,target-lm", False, False),
+        ("Dancing Queen\tsong", "target-ner,target-lm", True, True),
+        ("Abba\tartist", "source-ner,target-lm", False, False),
+        ("Waterloo\tsong", "source-ner,target-lm", False, True),
     ],
 )
-def test_a_dictionary_that_can_label_nothing_is_refused(tmp_path, line, types, untaught, phrases, hint) -> None:
-    with pytest.raises(CrossNERError, match="labels nothing") as caught:
-        read_dictionary([write_names(tmp_path, line)], types, untaught, phrases=phrases)
-    assert hint in caught.value.hint
+def test_a_dictionary_that_can_label_nothing_is_refused(tmp_path, line, tasks, phrases, can_label) -> None:
+    """The cells of types that no labels teach are never run."""
+    path = write_names(tmp_path, line)
+    more = (f"dictionary={path}", f"dictionary_phrases={phrases}", f"tasks={tasks}", "entity_weight=0.1")
+    settings = settings_of("multi-cell-lstm", *more)
+    prepared = prepared_of(target=("artist", "song"), source=("person", "song"))
+    if can_label:
+        found = read_dictionary(prepared, "multi-cell-lstm", settings, settings.task_names)
+        assert found is not None and len(found.labelling_names()) == 1
+        return
+    with pytest.raises(CrossNERError, match="labels nothing: dictionary: 0 of 1 names have one type"):
+        read_dictionary(prepared, "multi-cell-lstm", settings, settings.task_names)
 
 
-def test_names_that_cannot_label_or_are_not_in_the_text_are_counted_with_the_reason(tmp_path: Path) -> None:
+def test_names_that_can_label_and_those_in_the_text_are_counted(tmp_path: Path) -> None:
     names = read_names([write_names(tmp_path, *MIXED)])
     assert Dictionary(names, TYPES).describe() == (
-        "dictionary: 1 of 4 names can label words of raw text; 1 have several types; 1 have a type that the target "
-        "lacks; 1 are of several words (--dictionary-phrases reads them)"
+        "dictionary: 1 of 4 names have one type, of artist, song and are of one word: these label words of raw text"
     )
-    dictionary = read_dictionary([write_names(tmp_path, "Dancing Queen\tsong")], TYPES, phrases=True)
-    described = dictionary.describe_in({"Dancing": 2, "Queen": 1})
-    assert described == "dictionary: 1 of 1 names can label words of raw text; the words of 1 are in it"
+    dictionary = Dictionary(read_names([write_names(tmp_path, "Dancing Queen\tsong")]), TYPES, phrases=True)
+    assert dictionary.describe_in({"Dancing": 2, "Queen": 1}).endswith("raw text; the words of 1 are in it")
     for counts in ({}, {"Dancing": 2}, {"dancing": 2, "queen": 1}):
         with pytest.raises(CrossNERError, match="none of its 1 names .* is in the raw text") as caught:
             dictionary.describe_in(counts)
         assert "in the same case" in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("method", "tasks", "taught"),
-    [
-        ("multi-cell-lstm", ["source-ner", "target-lm"], ["song"]),
-        ("multi-cell-lstm", ["target-ner", "source-ner", "target-lm"], ["artist", "song"]),
-        ("multi-cell-lstm", ["target-ner", "target-lm"], ["artist", "song"]),
-        ("cross-domain-lm", ["source-ner", "target-lm"], ["artist", "song"]),
-    ],
-)
-def test_names_of_types_that_a_method_learns_nothing_of_label_nothing(tmp_path, method, tasks, taught) -> None:
-    domains = {"target": ("artist", "song"), "source": ("person", "song")}
-    prepared: Any = SimpleNamespace(
-        domains={role: SimpleNamespace(types=types) for role, types in domains.items()},
-        tag_set=lambda *roles: TagSet({role: domains[role] for role in roles}),
-    )
-    types, untaught = split_types(prepared, settings_of(method, f"tasks={','.join(tasks)}"), tasks)
-    assert types == taught and sorted([*types, *untaught]) == ["artist", "song"]
-    path = write_names(tmp_path, "Abba\tartist", "Waterloo\tsong", "Paris\tcity")
-    described = read_dictionary([path], types, untaught).describe()
-    assert described.startswith(f"dictionary: {len(taught)} of 3 names can label")
-    assert "1 have a type that the target lacks" in described
-    assert ("1 have a type of which no task learns labels (artist)" in described) == (taught == ["song"])
 
 
 @pytest.mark.parametrize(
@@ -143,14 +127,17 @@ def test_each_domain_reads_its_own_raw_text_with_the_given_names_and_cut_off(tmp
         raw_text=lambda role: tmp_path / role,
         domains={"target": SimpleNamespace(name="songs"), "source": SimpleNamespace(name="news")},
     )
-    dictionary = read_dictionary([write_names(tmp_path, "Abba\tartist")], TYPES)
-    tasks, settings = ("target-ner", "source-ner", "target-lm", "source-lm"), settings_of("cross-domain-lm")
-    raw = read_raw(prepared, settings, tasks, {}, dictionary, raw_minimum=2)
+    dictionary = Dictionary(read_names([write_names(tmp_path, "Abba\tartist")]), TYPES)
+    tasks, settings = (
+        ("target-ner", "source-ner", "target-lm", "source-lm"),
+        settings_of("cross-domain-lm", "raw_minimum=2"),
+    )
+    raw = read_raw(prepared, settings, tasks, {}, dictionary)
     assert raw is not None and raw.dictionary is dictionary and raw.fewest == 2
     first = {role: text.sentences([0]) for role, text in raw.texts.items()}
     assert first == {"target": [("Abba",)], "source": [("Anna", "sang")]}
     assert raw.domains == {"target": "songs", "source": "news"}
-    assert read_raw(prepared, settings, ("target-ner",), {}, None, raw_minimum=2) is None
+    assert read_raw(prepared, settings, ("target-ner",), {}, None) is None
 
 
 @pytest.mark.parametrize(
@@ -178,13 +165,8 @@ def test_a_stage_trains_the_tasks_of_the_domains_it_reads_and_notes_those_it_lea
         find_tasks(settings, "other", ("elsewhere",))
     narrowed, note = narrow_tasks(settings, "finetune", ("target",))
     assert narrowed.tasks == "target-ner,target-lm"
-    assert note == "trains target-ner, target-lm; not source-ner, as finetune does not read that domain"
-    linear = settings_of("linear")
-    assert find_tasks(linear, "finetune", ("target",)) == []
-    assert [narrow_tasks(each, "finetune", ("target",)) for each in (narrowed, linear)] == [
-        (narrowed, None),
-        (linear, None),
-    ]
+    assert note == ["trains target-ner, target-lm; not source-ner, as finetune does not read that domain"]
+    assert narrow_tasks(narrowed, "finetune", ("target",)) == (narrowed, [])
     with pytest.raises(CrossNERError, match="finetune trains target-ner; not source-ner") as caught:
         narrow_tasks(settings_of("multi-task-lstm", "adversary=dann"), "finetune", ("target",))
     assert caught.value.hint.startswith("Or joint-train: ")

@@ -12,65 +12,60 @@ from crossner_cli.data.files import check_file, open_lines
 from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.data.text import segment
-from crossner_cli.encoders.names import STRINGS
+from crossner_cli.encoders.names import STRINGS, VOCABULARY
+from crossner_cli.encoders.start import Start, TaggerDesign
 from crossner_cli.errors import CrossNERError
-from crossner_cli.recurrent.described import DescribedInputs, check_description_size
+from crossner_cli.methods.inputs import TrainingStage
 from crossner_cli.recurrent.string_embeddings import CHARACTERS
 from crossner_cli.recurrent.vector_files import read_vector_width, read_vectors
-from crossner_cli.recurrent.word_reader import LONGEST_WORD, WordInputs, collect_vocabulary
+from crossner_cli.recurrent.word_reader import (
+    LONGEST_WORD,
+    KnownWords,
+    WordInputs,
+    collect_vocabulary,
+    read_known_words,
+)
 from crossner_cli.recurrent.word_vectors import WordVectors, character_ngrams, import_gensim, train_vectors
 from crossner_cli.run.directory import MANIFEST, RunDirectory, check_outputs, digest_model, read_manifest
 from crossner_cli.run.freshness import changed_data
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.storage import digest_path
-from crossner_cli.taggers.carry_over import KnownWords, TaggerDesign
-from crossner_cli.taggers.sources import Start
 
 # Of vectors that are trained on the run's raw text.
 RAW_EPOCHS, RAW_MINIMUM = 10, 3
 # Words of the raw text that frozen vectors are kept for beside those of the labelled data: the most frequent of the
 # first sentences, so that a corpus of any size is read in half a minute.
 MOST_RAW_WORDS, MOST_RAW_SENTENCES = 200_000, 500_000
-CORPUS = "corpus"  # what --embeddings calls the raw text of the run
+CORPUS = "corpus"  # what embeddings calls the raw text of the run
 
 
 def check_word_files(design: TaggerDesign, start: Start) -> None:
-    """Refuse files that the tagger does not read or that do not exist, and vectors of a width it cannot read."""
-    inputs = design.word_inputs
-    for flag, given, is_read in (
-        ("--embeddings", design.embeddings, inputs is not None and inputs.words != "none"),
-        ("--ngram-embeddings", design.ngram_embeddings, inputs is not None and inputs.characters == "ngrams"),
-        ("--string-embeddings", design.strings, inputs is not None and inputs.strings != "none"),
-    ):
-        if given is not None and not is_read:
-            raise CrossNERError(
-                f"{flag} {given}: the method {design.name!r} does not read it with these settings.",
-                hint=f"Leave {flag} out, or choose a method and settings that read it (crossner methods bilstm-crf).",
-            )
-    size = 0 if inputs is None or inputs.words == "none" else inputs.word_size
-    if design.embeddings == CORPUS:
+    """Refuse files that do not exist, and vectors of a width that the tagger cannot read."""
+    inputs: WordInputs = design.settings
+    size = 0 if inputs.words == "none" else inputs.word_size
+    if inputs.embeddings == CORPUS:
         import_gensim()
-    elif design.embeddings is not None:
+    elif inputs.embeddings:
         hint = "Give a file of word vectors (GloVe, word2vec, fastText), or corpus to train them on the raw text."
-        check_file("--embeddings", Path(design.embeddings), hint)
-        size = read_vector_width(Path(design.embeddings))
-    if design.ngram_embeddings is not None:
+        check_file("--set embeddings", Path(inputs.embeddings), hint)
+        size = read_vector_width(Path(inputs.embeddings))
+    if inputs.ngram_embeddings:
         hint = "Give a file of vectors of character n-grams, as charNgram.txt."
-        check_file("--ngram-embeddings", Path(design.ngram_embeddings), hint)
-        read_vector_width(Path(design.ngram_embeddings))  # refuses a file without any
-    if size and (design.embeddings is not None or start.folder is None):
-        check_description_size(design.method, size)
+        check_file("--set ngram_embeddings", Path(inputs.ngram_embeddings), hint)
+        read_vector_width(Path(inputs.ngram_embeddings))  # refuses a file without any
+    if size and (inputs.embeddings or start.folder is None):
+        inputs.check_width(size)
 
 
-def find_strings(run: RunDirectory, name: str | None) -> Path | None:
+def find_strings(run: RunDirectory, name: str) -> Path | None:
     """Find the folder of the language models of characters: of a stage of this run by its name, else the one given."""
-    if name is None:
+    if not name:
         return None
     folder = run.stage_or_path(name)
     missing = [file for file in (STRINGS, CHARACTERS) if not (folder / file).is_file()]
     if missing:
         raise CrossNERError(
-            f"--string-embeddings {name}: {folder} holds no {missing[0]}.",
+            f"--set string_embeddings={name}: {folder} holds no {missing[0]}.",
             hint="Name a stage of this run made by crossner dapt --encoder strings (finished stages here: "
             f"{', '.join(run.stages()) or 'none'}), or give a folder with {STRINGS} and {CHARACTERS}.",
         )
@@ -79,20 +74,22 @@ def find_strings(run: RunDirectory, name: str | None) -> Path | None:
     return folder
 
 
-def note_on_strings(folder: Path | None, prepared: PreparedData) -> str | None:
-    """Return a warning about language models trained on other data than those of this run; None without one."""
+def note_on_strings(folder: Path | None, prepared: PreparedData) -> list[str]:
+    """Return a warning where language models were trained on other data than those of this run."""
     if folder is None or not (folder / MANIFEST).is_file():
-        return None
+        return []
     if not changed_data(read_manifest(folder), prepared.digests):
-        return None
-    return f"The language models of {folder.name} were trained on other data: they may have read these test sentences."
+        return []
+    return [
+        f"The language models of {folder.name} were trained on other data: they may have read these test sentences."
+    ]
 
 
-def digest_word_files(design: TaggerDesign) -> dict[str, str]:
-    """Digest the files read beside the data, by path."""
-    files = (design.embeddings, design.ngram_embeddings)
-    digests = {file: digest_path(Path(file)) for file in files if file not in (None, CORPUS)}
-    return digests | ({} if design.strings is None else {str(design.strings): digest_model(design.strings)})
+def digest_word_files(inputs: WordInputs, strings: Path | None) -> dict[str, str]:
+    """Digest the files read beside the data, by path; ``strings`` is the folder of language models of characters."""
+    files = (inputs.embeddings, inputs.ngram_embeddings)
+    digests = {file: digest_path(Path(file)) for file in files if file not in ("", CORPUS)}
+    return digests | ({} if strings is None else {str(strings): digest_model(strings)})
 
 
 @dataclass(frozen=True)
@@ -109,15 +106,9 @@ class CorpusSentences:
 
 
 def collect_known_words(
-    design: TaggerDesign,
-    prepared: PreparedData,
-    sentences: Sequence[Sentence],
-    tag_set: TagSet,
-    start: Start,
-    raw_words: Sequence[str] = (),
-    seed: int = 1,
-) -> Work[KnownWords | None]:
-    """Collect the words that a method has vectors for; None for a method that reads no words.
+    stage: TrainingStage, sentences: Sequence[Sentence], tag_set: TagSet, raw_words: Sequence[str] = ()
+) -> Work[KnownWords]:
+    """Collect the words that a method has vectors for.
 
     Words of every split of every domain of the run are looked up in a file of vectors, so that a word of a later test
     sentence is known, on a domain that is not trained on either; no tag is read. So are the words that describe the
@@ -125,32 +116,28 @@ def collect_known_words(
     like it is tagged later.
 
     Args:
-        design: Method and files.
-        prepared: The run's data.
+        stage: Method, files, data and start.
         sentences: The sentences to train on.
         tag_set: The tags of the tagger.
-        start: The start of the stage.
         raw_words: Words of raw text to know; where vectors are frozen, only those that have one.
-        seed: Of vectors that are trained on the raw text.
     """
-    inputs = design.word_inputs
-    if inputs is None:
-        return None
+    inputs: WordInputs = stage.design.settings
+    prepared, start = stage.prepared, stage.start
     described = _describe_types(inputs, tag_set.types)
     # Words of types that a later stage of the run has are found in the start then, as they stand here.
     later = _describe_types(inputs, [name for domain in prepared.domains.values() for name in domain.types])
     of_types = described if inputs.words != "none" else []
     raw_words = [inputs.normalise_word(word) for word in raw_words]
     words: list[str] = []
-    if design.embeddings is not None or design.ngram_embeddings is not None:
+    if inputs.embeddings or inputs.ngram_embeddings:
         words = [word for domain in prepared.domains.values() for word in domain.words()]
     of_data = {*raw_words, *map(inputs.normalise_word, words)}
-    vectors = yield from _read_word_vectors(design, prepared, of_data, {*of_types, *later}, seed)
-    ngram_vectors = yield from _read_ngram_vectors(design, words)
-    known = {*(() if vectors is None else vectors.words), *(start.read_words() if of_types else ())}
+    vectors = yield from _read_word_vectors(inputs, prepared, of_data, {*of_types, *later}, stage.seed)
+    ngram_vectors = yield from _read_ngram_vectors(inputs, words)
+    known = {*(() if vectors is None else vectors.words), *(read_known_words(start) if of_types else ())}
     if missing := [word for word in dict.fromkeys(of_types) if word not in known]:
         yield Notice(f"words of type descriptions without a vector, so random ones: {', '.join(missing)}")
-    has_vectors = vectors is not None or start.has_words
+    has_vectors = vectors is not None or start.holds(VOCABULARY)
     # A frozen row without a vector would be noise for ever.
     own = described if inputs.words == "frozen" and has_vectors else [*described, *raw_words]
     vocabulary = collect_vocabulary(sentences, inputs, vectors, own, ngram_vectors, has_vectors=has_vectors)
@@ -161,23 +148,22 @@ def collect_known_words(
 
 def _describe_types(inputs: WordInputs, types: Sequence[str]) -> list[str]:
     """The words that describe entity types to a method that reads descriptions."""
-    words = inputs.described_words(types) if isinstance(inputs, DescribedInputs) else []
-    return [inputs.normalise_word(word) for word in words]
+    return [inputs.normalise_word(word) for word in inputs.described_words(types)]
 
 
 def _read_word_vectors(
-    design: TaggerDesign, prepared: PreparedData, of_data: set[str], described: set[str], seed: int
+    inputs: WordInputs, prepared: PreparedData, of_data: set[str], described: set[str], seed: int
 ) -> Work[WordVectors | None]:
-    """Read or train the vectors of words of the data and of descriptions; None without ``--embeddings``."""
-    inputs, embeddings = design.settings, design.embeddings
-    if embeddings is None:
+    """Read or train the vectors of words of the data and of descriptions; None without ``embeddings``."""
+    embeddings = inputs.embeddings
+    if not embeddings:
         return None
     yield Notice(f"reading word vectors: {embeddings}")
     if inputs.words == "frozen":
         of_data = of_data.union(_words_of_raw_text(prepared, inputs))
     wanted = sorted(of_data | described)
     if embeddings != CORPUS:
-        vectors = _require_some(read_vectors(Path(embeddings), wanted), "--embeddings", "words", of_data)
+        vectors = _require_some(read_vectors(Path(embeddings), wanted), "embeddings", "words", of_data)
         yield Notice(vectors.describe())
         return vectors.include_written_forms()
     vectors = train_vectors(
@@ -203,15 +189,15 @@ def _words_of_raw_text(prepared: PreparedData, inputs: WordInputs) -> list[str]:
     return [word for word, count in counts.most_common(MOST_RAW_WORDS) if count >= RAW_MINIMUM]
 
 
-def _read_ngram_vectors(design: TaggerDesign, words: Iterable[str]) -> Work[WordVectors | None]:
-    """Read the vectors of the character n-grams of the words; None without ``--ngram-embeddings``."""
-    if design.ngram_embeddings is None:
+def _read_ngram_vectors(inputs: WordInputs, words: Iterable[str]) -> Work[WordVectors | None]:
+    """Read the vectors of the character n-grams of the words; None without ``ngram_embeddings``."""
+    if not inputs.ngram_embeddings:
         return None
-    yield Notice(f"reading vectors of n-grams: {design.ngram_embeddings}")
-    letters = sorted({design.settings.normalise_letters(word) for word in words})
+    yield Notice(f"reading vectors of n-grams: {inputs.ngram_embeddings}")
+    letters = sorted({inputs.normalise_letters(word) for word in words})
     keys = dict.fromkeys(key for word in letters for key in character_ngrams(word[:LONGEST_WORD]))
-    vectors = read_vectors(Path(design.ngram_embeddings), keys, exact_only=True)
-    vectors = _require_some(vectors, "--ngram-embeddings", "character n-grams", keys.keys())
+    vectors = read_vectors(Path(inputs.ngram_embeddings), keys, exact_only=True)
+    vectors = _require_some(vectors, "ngram_embeddings", "character n-grams", keys.keys())
     yield Notice(vectors.describe("n-grams"))
     return vectors
 
@@ -220,7 +206,7 @@ def _require_some(vectors: WordVectors, flag: str, what: str, of_data: Set[str])
     """Return the vectors; refuse a file without any for the data, which is of another language or form."""
     if of_data.isdisjoint(vectors.words):
         raise CrossNERError(
-            f"{flag} {vectors.source}: none of {len(of_data):,} {what} of the data has one of its "
+            f"--set {flag}={vectors.source}: none of {len(of_data):,} {what} of the data has one of its "
             f"{vectors.entries:,} vectors of {vectors.size:,} values.",
             hint="Give a file of the language of the data, a word or n-gram and its values on each line, one space "
             "between them.",

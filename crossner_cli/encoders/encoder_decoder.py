@@ -1,0 +1,170 @@
+"""Encoder-decoders of the BART family: both halves without a head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crossner_cli.encoders.names import resolve_encoder
+from crossner_cli.encoders.pretrained import (
+    LoadedWeights,
+    check_vocabulary,
+    load_weights,
+    position_limit,
+    read_config,
+    read_tokenizer,
+)
+from crossner_cli.encoders.start import Start, TaggerDesign
+from crossner_cli.encoders.subwords import Batch, SubwordReader
+from crossner_cli.encoders.transformer import TransformerEncoder
+from crossner_cli.encoders.type_descriptions import describe_type
+from crossner_cli.errors import CrossNERError
+
+# Architectures whose decoder reads embeddings, and whose scores are products with the table of subword vectors.
+BART_FAMILY = ("bart", "mbart", "plbart")
+
+
+class EncoderDecoder(TransformerEncoder):
+    """A model of the BART family without its head: both halves share one table of subword vectors.
+
+    Args:
+        model: The encoder-decoder.
+        reader: Its tokenizer.
+    """
+
+    reads = "encoder-decoder"
+
+    @staticmethod
+    def from_pretrained(encoder: str, *, attention: str | None = None) -> tuple[Any, LoadedWeights]:
+        """Load an encoder-decoder; see ``load_encoder_decoder``."""
+        return load_encoder_decoder(encoder, attention=attention)
+
+    @classmethod
+    def check_start(cls, design: TaggerDesign, start: Start) -> None:
+        """Refuse a start without an encoder-decoder, and shapes of words."""
+        if design.word_shapes:
+            raise CrossNERError(
+                f"--word-shapes has no effect: the method {design.name} reads an encoder-decoder.",
+                hint="Leave it out, or take a method that reads subwords, as --method linear.",
+            )
+        start.check_transformer(f"the method {design.name!r} reads as set")
+        folder = None if start.folder is None else str(start.folder)
+        check_encoder_decoder(folder or design.encoder, start=start.name if folder else None)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The encoder half's vector of the first subword of each word, (B, W, H)."""
+        return self.read(batch).flatten(0, 1)[batch.word_places]
+
+    def read(self, batch: Batch) -> Tensor:
+        """States of the encoder half at every subword, (R, T, H)."""
+        found: list[Tensor] = []
+        for first, end in batch.slices:
+            mask = None if batch.attention_mask is None else batch.attention_mask[first:end]
+            output = self.model.encoder(input_ids=batch.input_ids[first:end], attention_mask=mask)
+            found.append(output.last_hidden_state)
+        return found[0] if len(found) == 1 else torch.cat(found)
+
+    def write(self, inputs: Tensor, read: Tensor, mask: Tensor | None, cache: Any = None) -> Tensor:
+        """States of the decoder half.
+
+        Args:
+            inputs: Vectors of what was written before each step, (R, S, H), as the table has them.
+            read: States of the encoder half, (R, T, H).
+            mask: 1 where a subword is, (R, T); None without padding.
+            cache: From ``new_cache``, to write one step after another: it remembers the earlier ones.
+
+        Returns:
+            One state a step, (R, S, H); none has seen a later step.
+        """
+        output = self.model.decoder(
+            inputs_embeds=inputs * getattr(self.model.get_input_embeddings(), "embed_scale", 1.0),
+            encoder_hidden_states=read,
+            encoder_attention_mask=mask,
+            past_key_values=cache,
+            use_cache=cache is not None,
+        )
+        states: Tensor = output.last_hidden_state
+        return states
+
+    def new_cache(self) -> Any:
+        """An empty cache for ``write``; its ``batch_select_indices`` keeps some rows."""
+        from transformers import DynamicCache, EncoderDecoderCache
+
+        return EncoderDecoderCache(DynamicCache(), DynamicCache())
+
+    @property
+    def start_vector(self) -> Tensor:
+        """The vector of the start token, which is read before the first step, (H,)."""
+        return self.word_embeddings[self.reader.first_id]
+
+    @property
+    def end_vector(self) -> Tensor:
+        """The vector of the end token, (H,)."""
+        return self.word_embeddings[self.reader.last_id]
+
+    def describe(self, types: Sequence[str]) -> Tensor:
+        """One vector a type: the mean over the subwords of its description, (E, H), without a gradient."""
+        if not types:
+            return self.word_embeddings.new_zeros(0, self.output_dim)
+        with torch.no_grad():
+            return torch.stack([self.word_embeddings[self._cut_type(name)].mean(dim=0) for name in types])
+
+    def _cut_type(self, entity_type: str) -> list[int]:
+        """Subwords of a type's description, at least one."""
+        tokenizer = self.reader.tokenizer
+        read = tokenizer.backend_tokenizer.encode(
+            describe_type(entity_type), is_pretokenized=True, add_special_tokens=False
+        )
+        return read.ids or [self.reader.pad_id if tokenizer.unk_token_id is None else tokenizer.unk_token_id]
+
+
+def check_encoder_decoder(encoder: str, config: Any = None, *, start: str | None = None) -> None:
+    """Check by its configuration that a model is an encoder-decoder of the BART family.
+
+    Args:
+        encoder: A Hugging Face name, a folder or ``minilm``.
+        config: Its configuration, if it was read already.
+        start: The start it belongs to, as the user calls it; None if it is ``--encoder``.
+
+    Raises:
+        CrossNERError: It is not, or its configuration cannot be read.
+    """
+    config = read_config(resolve_encoder(encoder)) if config is None else config
+    if config.model_type in BART_FAMILY and config.is_encoder_decoder:
+        return
+    given = repr(encoder) if start is None else f"The start {start!r}"
+    raise CrossNERError(
+        f"{given} ({config.model_type}) is no encoder-decoder of the BART family, which this method needs.",
+        hint="Give one, as --encoder facebook/bart-base"
+        + ("." if start is None else ", in place of --start-from; or start from a tagger that has one."),
+    )
+
+
+def load_encoder_decoder(encoder: str, *, attention: str | None = None) -> tuple[EncoderDecoder, LoadedWeights]:
+    """Load an encoder-decoder without its head.
+
+    A window takes no more than half of the decoder's positions, so that the sequence of its words always fits: at most
+    two steps a word, behind the start.
+
+    Args:
+        encoder: A Hugging Face name or a folder.
+        attention: As for ``load_encoder``.
+
+    Returns:
+        The encoder-decoder, and which tensors were loaded, new and left.
+
+    Raises:
+        CrossNERError: The folder or name cannot be read, holds no safetensors, none of its weights fit, it is no
+            encoder-decoder of the BART family, or the tokenizer is not its own.
+    """
+    folder = resolve_encoder(encoder)
+    config = read_config(folder)
+    check_encoder_decoder(encoder, config)
+    model, weights = load_weights(encoder, folder, config, attention)
+    tokenizer = read_tokenizer(folder)
+    check_vocabulary(tokenizer, model.get_input_embeddings().weight.shape[0])
+    words = (config.max_position_embeddings - 1) // 2
+    return EncoderDecoder(model, SubwordReader(tokenizer, min(position_limit(config, tokenizer), words + 2))), weights

@@ -1,0 +1,144 @@
+"""What a tagger starts from, and the record of what carried over. This module imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from crossner_cli import figures
+from crossner_cli.errors import CrossNERError
+from crossner_cli.run.directory import MANIFEST, check_outputs, digest_model
+from crossner_cli.run.results import StartCounts
+
+
+@dataclass(frozen=True)
+class TaggerDesign:
+    """The tagger that a stage makes.
+
+    Args:
+        name: The method's name.
+        settings: The method's settings.
+        encoder: The transformer that ``base`` stands for.
+        attention_dropout: True if attention weights are dropped on CPUs too.
+        word_shapes: True if an uncased encoder reads the shapes of words.
+    """
+
+    name: str
+    settings: Any
+    encoder: str
+    attention_dropout: bool = False
+    word_shapes: bool = False
+
+
+@dataclass(frozen=True)
+class Start:
+    """The weights that a stage starts from.
+
+    Args:
+        name: As the user named it.
+        folder: A model folder, of a training stage that of the seed with the best dev F1; None for an untouched
+            encoder.
+        digest: Digest of the weights; ``nothing`` where every weight is new.
+        place: The folder that the digest is of: a stage's or a model's.
+        seeds: Tagger folder of each seed, where the start is a training stage.
+        lineage: The stages that made these weights, the first one first.
+    """
+
+    name: str
+    folder: Path | None
+    digest: str
+    place: Path | None = None
+    seeds: dict[int, Path] = field(default_factory=dict)
+    lineage: list[dict[str, str]] = field(default_factory=list)
+
+    def folder_for(self, seed: int) -> Path | None:
+        """The folder that a seed starts from: its own seed's, where the start has one, else the best one's."""
+        return self.seeds.get(seed, self.folder) if self.folder is not None else None
+
+    def holds(self, name: str) -> bool:
+        """Return whether its folder holds a file."""
+        return self.folder is not None and (self.folder / name).is_file()
+
+    @property
+    def has_transformer(self) -> bool:
+        """True if it holds a transformer."""
+        return self.folder is None or self.holds("config.json")
+
+    def check_transformer(self, wanted_by: str) -> None:
+        """Refuse a start without a transformer; ``wanted_by`` ends the sentence on what wants one."""
+        if not self.has_transformer:
+            raise CrossNERError(
+                f"The start {self.name!r} holds no transformer, which {wanted_by}.",
+                hint="Start from base, from a dapt stage, or from a tagger that has one.",
+            )
+
+    def check_unchanged(self, wanted_by: str) -> None:
+        """Refuse a start that was edited, or made again since its digest was taken: seeds would begin differently."""
+        for folder in {*self.seeds.values(), self.folder}:
+            if folder is not None and (folder.parent / MANIFEST).is_file():
+                check_outputs(folder.parent, folder, hint=f"Make the start {self.name!r} again with --force.")
+        if self.place is not None and (not self.place.is_dir() or digest_model(self.place) != self.digest):
+            raise CrossNERError(
+                f"{wanted_by}: the start {self.name!r} was made again while this stage trained.",
+                hint="Train it again with --force once the start is finished.",
+            )
+
+
+@dataclass
+class CarryOver:
+    """The tensors and types that a start gave to a new tagger.
+
+    ``loaded`` tensors were taken over, in part or whole, others start afresh, and those left have no place in the new
+    tagger. Rows of carried types were taken over, those of fresh types were not.
+    """
+
+    start: str
+    loaded: int = 0
+    new_tensors: list[str] = field(default_factory=list)
+    left_tensors: list[str] = field(default_factory=list)
+    carried_types: list[str] = field(default_factory=list)
+    fresh_types: list[str] = field(default_factory=list)
+
+    def add(self, loaded: int, new: Iterable[str], left: Iterable[str] = (), *, prefix: str = "") -> None:
+        """Count tensors of a part of the tagger, whose names begin with ``prefix``."""
+        self.loaded += loaded
+        self.new_tensors += [prefix + name for name in new]
+        self.left_tensors += [prefix + name for name in left]
+
+    def to_counts(self) -> StartCounts:
+        """The record for the manifest."""
+        return StartCounts(**vars(self), new=len(self.new_tensors), left=len(self.left_tensors))
+
+    def describe(self, *, verbose: bool = False) -> str:
+        """One line for the log; verbose with the tensors."""
+        text = f"start from {self.start}"
+        if verbose:
+            text += f": {figures.tensors(asdict(self.to_counts()))}"
+        if self.carried_types:
+            text += f"; types carried over: {', '.join(self.carried_types)}"
+        return text + (f"; types new: {', '.join(self.fresh_types)}" if self.fresh_types else "")
+
+
+@dataclass(frozen=True)
+class EncoderStart:
+    """All that an encoder to be trained is made from.
+
+    Args:
+        design: The tagger that it is part of.
+        name: Folder or name of the transformer.
+        folder: The model folder that weights come from; None for an untouched encoder.
+        of_tagger: True if that is a tagger's folder, whose files hold a copy of its classifier too.
+        attention: The kernel that is fast on the device.
+        known: What the method found in the files that it reads beside labelled sentences.
+        carried: Counts what was taken over.
+    """
+
+    design: TaggerDesign
+    name: str
+    folder: Path | None
+    of_tagger: bool
+    attention: str | None
+    known: Any
+    carried: CarryOver
