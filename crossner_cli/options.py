@@ -189,11 +189,6 @@ class TargetOptimisation(Optimisation):
         minimum=0.0,
         maximum=1.0,
     )
-    mention_names: list[Path] = option(
-        [],
-        "More names that may replace mentions: a file with lines name<TAB>type. Repeatable.",
-        needs="replace_mentions",
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

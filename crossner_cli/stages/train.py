@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crossner_cli import figures
-from crossner_cli.data.names import Names
 from crossner_cli.data.sentences import SILVER, PreparedData, Sentence
 from crossner_cli.data.tags import TagSet, types_of
 from crossner_cli.encoders.start import CarryOver, Start, TaggerDesign
@@ -24,7 +23,6 @@ from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import PrepareDataResult, SeedResult, TrainResult, read_result
 from crossner_cli.run.stage import Stage
-from crossner_cli.run.storage import digest_path
 from crossner_cli.stages.checks import parse_seeds
 from crossner_cli.taggers.card import Provenance, TrainingFacts, write_tagger_card
 from crossner_cli.taggers.carry_over import check_start, note_on_settings, reads_transformer, start_tagger
@@ -41,7 +39,6 @@ from crossner_cli.taggers.tagging import (
 )
 from crossner_cli.training.checkpoints import Checkpoints, TrainedDraft
 from crossner_cli.training.loop import FitResult, fit
-from crossner_cli.training.mentions import read_mention_names
 from crossner_cli.training.plan import Plan, Rates, group_parameters, note_on_dev, note_on_language
 from crossner_cli.training.streams import Batching, make_streams
 
@@ -77,10 +74,7 @@ def run(run: RunDirectory, options: Optimisation, engine: Engine) -> Work[Manife
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that a stage is trained from, resolved and checked before any work.
-
-    ``names`` may replace mentions.
-    """
+    """Everything that a stage is trained from, resolved and checked before any work."""
 
     options: Optimisation
     design: TaggerDesign
@@ -88,7 +82,6 @@ class Recipe:
     seeds: Sequence[int]
     prepared: PreparedData
     start: Start
-    names: Names | None
     notes: Sequence[str]
 
     @property
@@ -99,10 +92,8 @@ class Recipe:
 
     def digest_inputs(self) -> dict[str, str]:
         """Digest all that is read."""
-        names = self.options.mention_names if isinstance(self.options, TargetOptimisation) else []
-        files = {f"mention-names/{number}": digest_path(path) for number, path in enumerate(names)}
         data = self.prepared.inputs(*self.read_files())
-        return {**data, self.start.name: self.start.digest, **self.inputs.digest_files(), **files}
+        return {**data, self.start.name: self.start.digest, **self.inputs.digest_files()}
 
     def read_files(self) -> list[str]:
         """The prepared files that the stage reads."""
@@ -167,11 +158,8 @@ def resolve_recipe(run: RunDirectory, options: Optimisation, processes: int) -> 
             hint="crossner prepare-data … --silver DIR; or leave it out.",
         )
     notes = (*notes_on_start(start, run, encoder), note_on_settings(design, start), note_on_seeds(start, seeds))
-    names = None
-    if of_target and of_target.mention_names:
-        names = read_mention_names(of_target.mention_names, prepared.domains["target"].types)
     said = [*(note for note in notes if note), *inputs.notes]
-    return Recipe(options, design, inputs, seeds, prepared, start, names, said)
+    return Recipe(options, design, inputs, seeds, prepared, start, said)
 
 
 def note_on_seeds(start: Start, seeds: Sequence[int]) -> str | None:
@@ -292,7 +280,7 @@ class TrainingJob:
         fitted = yield from fit(
             tagger,
             group_parameters(tagger, self.rates),
-            make_streams(tagger, inputs, data.labelled, self.batching, seed, recipe.names),
+            make_streams(tagger, inputs, data.labelled, self.batching, seed),
             self.plan,
             engine,
             score=score_dev if data.dev else None,

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from crossner_cli.data.names import Names
 from crossner_cli.data.sentences import SILVER, Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch, EncodedSentence, SubwordReader
@@ -165,7 +164,6 @@ def make_streams(
     labelled: Labelled,
     batching: Batching,
     seed: int,
-    names: Names | None = None,
 ) -> list[Stream]:
     """Make one stream of all labelled sentences, or one a domain and one a raw text.
 
@@ -175,7 +173,6 @@ def make_streams(
         labelled: Labelled sentences, by role.
         batching: Batch sizes.
         seed: Of the order.
-        names: Listed names that may replace mentions of the target beside those of its sentences.
     """
     reader, tag_set = tagger.encoder.reader, tagger.tag_set
 
@@ -185,7 +182,7 @@ def make_streams(
         if not batching.replace_mentions or "target" not in roles:
             return SentenceStream(encoded, reader, batch_size, seed, repeats)
         texts = [sentence if role == "target" else None for role, sentence in sentences]
-        mentions = collect_mentions(labelled["target"], batching.replace_mentions, tag_set.scheme, names)
+        mentions = collect_mentions(labelled["target"], batching.replace_mentions, tag_set.scheme)
         return ReplacingStream(
             encoded, reader, batch_size, seed, repeats, texts=texts, mentions=mentions, tag_set=tag_set
         )

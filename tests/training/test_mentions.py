@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders.commands import QUICK, crossner, refused
+from builders.commands import QUICK, crossner
 from builders.encoders import make_encoder
 from builders.taggers import TAG_SET, make_tagger, some_sentences
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_cli.data.names import read_names
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import to_spans
 from crossner_cli.training.mentions import Mentions, collect_mentions
@@ -65,13 +64,6 @@ def test_about_the_share_of_the_mentions_is_replaced():
     assert sum(each.words.count("x") for each in made) / (3 * 2000) == pytest.approx(0.3, abs=0.02)
 
 
-def test_listed_names_join_the_mentions_of_a_type_that_the_sentences_have(tmp_path):
-    path = tmp_path / "names.tsv"
-    path.write_text("Los Angeles\tloc\nGuitar\tinstrument\nWashington\tloc\nWashington\tper\n", encoding="utf-8")
-    found = collect_mentions(SENTENCES, 0.5, "bio", read_names([path])).by_type
-    assert found == {"per": (("anna",), ("peter", "smith")), "loc": (("paris",), ("new", "york"), ("Los", "Angeles"))}
-
-
 def test_a_stream_draws_target_sentences_anew_in_each_epoch_and_the_same_ones_when_asked_again(tiny_encoder_folder):
     tagger = make_tagger(tiny_encoder_folder, "linear", TAG_SET)
     target, source = some_sentences(8), some_sentences(4, seed=3)
@@ -91,13 +83,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return place / "run", make_encoder(place / "encoder")
 
 
-def test_finetune_reads_lists_of_names_and_refuses_those_of_other_types(run, tmp_path):
+def test_finetune_replaces_mentions(run):
     folder, encoder = run
-    names = tmp_path / "names.tsv"
-    names.write_text("Guitar\tinstrument-of-no-domain\n", encoding="utf-8")
     common = ("finetune", "--run", folder, "--encoder", encoder, "--epochs", "1", "--max-steps", "2", *QUICK)
-    message = refused(*common, "--replace-mentions", "0.5", "--mention-names", names)
-    assert "its types are instrument-of-no-domain, the target's" in message
-    assert "--replace-mentions" in refused(*common, "--mention-names", names)
     result = crossner(*common, "--replace-mentions", "0.5")
     assert result["options"]["replace_mentions"] == 0.5
