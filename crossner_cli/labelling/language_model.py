@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import hashlib
 import json
 import math
 import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from crossner_cli.run.storage import write_json
 
 OPENAI_URL, KEY = "https://api.openai.com/v1", "OPENAI_API_KEY"
 RETRIES = 5  # after 429, 5xx, a timeout or a lost connection, ever longer apart
+READINGS = 2  # times that a question is asked whose answer is no answer of a model
 REFUSED, UNREADABLE = "as refused by the server", "as answers that cannot be read"
 LONGEST_REASON = 300
 TOKENS = ("prompt_tokens", "completion_tokens")
@@ -78,7 +79,7 @@ def check_server(base_url: str | None) -> tuple[str, str]:
 
 
 class LanguageModel:
-    """A language model that answers questions, each but once: answers are kept in a folder.
+    """A language model that answers questions, each but once: answers lie in a folder, by what was asked of whom.
 
     Args:
         name: The model.
@@ -86,7 +87,7 @@ class LanguageModel:
         key: The key, which is written nowhere.
         cache: The folder of the answers.
         parallel: Requests at once.
-        timeout: Seconds to wait for an answer.
+        timeout: Seconds to wait for a whole answer.
         max_requests: Requests in all, repeated ones not counted; None: as many as it takes.
 
     Attributes:
@@ -114,44 +115,55 @@ class LanguageModel:
         self.used: dict[str, Answer] = {}
         self.failures: list[str] = []
         self.wishes: dict[str, Any] = {"temperature": 0, "logprobs": True}
-        self._most = max_requests
+        self._most = math.inf if max_requests is None else max_requests
         self._key, self._openai = key, openai
-        # A text is not sent on to another address.
-        to = openai.DefaultHttpxClient(follow_redirects=False)
-        self._client: Any = openai.OpenAI(
-            api_key=key, base_url=base_url, timeout=timeout, max_retries=RETRIES, http_client=to
-        )
 
     def answer_all(self, questions: Sequence[list[Message]], task: str) -> Work[list[Answer | Failure | None]]:
         """Answer questions, in their order; None for those that were not asked because of ``max_requests``.
 
-        If this is left early, answers under way are waited for and kept.
+        If this is left early, answers under way are waited for, up to ``timeout`` seconds, and kept.
 
         Raises:
             CrossNERError: The server cannot be reached, or does not know the key or the model.
         """
+        from crossner_cli.labelling.bounded_client import BoundedClient  # is there with the package openai alone
+
         self.cache.mkdir(parents=True, exist_ok=True)
         found: list[Answer | Failure | None] = [self._read_kept(question) for question in questions]
-        missing = [number for number, answer in enumerate(found) if answer is None]
-        done, before = len(found) - len(missing), self.requests
-        missing = missing[: None if self._most is None else self._most - before]
-        yield Progress(task, done, len(questions), "sentences", {"requests": 0})
-        pool = ThreadPoolExecutor(self.parallel)
-        try:
-            asked = {pool.submit(self._ask, questions[number]): number for number in missing}
-            for number, answer in ((asked[ended], ended.result()) for ended in as_completed(asked)):
-                found[number] = answer
-                self.requests += 1
-                self.failures += [answer.reason] if isinstance(answer, Failure) else []
-                done += 1
-                yield Progress(task, done, len(questions), "sentences", {"requests": self.requests - before})
-        finally:
-            pool.shutdown(cancel_futures=True)
-        return found
+        missing = iter([number for number, answer in enumerate(found) if answer is None])
+        done, before = sum(answer is not None for answer in found), self.requests
+        waiting: dict[asyncio.Task[Answer | Failure], int] = {}
+        with asyncio.Runner() as runner:
+            client = self._openai.AsyncOpenAI(
+                api_key=self._key, base_url=self.base_url, max_retries=RETRIES, http_client=BoundedClient(self.timeout)
+            )
+            try:
+                while True:
+                    while len(waiting) < self.parallel and self.requests < self._most:
+                        if (number := next(missing, None)) is None:
+                            break
+                        self.requests += 1
+                        waiting[runner.get_loop().create_task(self._ask(client, questions[number]))] = number
+                    yield Progress(task, done, len(questions), "sentences", {"requests": self.requests - before})
+                    if not waiting:
+                        return found
+                    for ended in runner.run(asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED))[0]:
+                        found[waiting.pop(ended)] = answer = ended.result()
+                        self.failures += [answer.reason] if isinstance(answer, Failure) else []
+                        done += 1
+            finally:
+                runner.run(self._close(client, waiting))
 
     def count_tokens(self) -> dict[str, int]:
         """Count the tokens of all answers used, as the server counted them."""
         return {name: sum(getattr(answer, name) for answer in self.used.values()) for name in TOKENS}
+
+    async def _close(self, client: Any, tasks: Iterable[asyncio.Task[Answer | Failure]]) -> None:
+        """Wait for the answers under way, but not for ever."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.timeout):
+                await asyncio.gather(*tasks, return_exceptions=True)
+        await client.close()
 
     def _digest(self, question: list[Message]) -> str:
         asked = json.dumps([self.name, self.base_url, question])
@@ -166,29 +178,30 @@ class LanguageModel:
             return self.used[key]
         return None
 
-    def _ask(self, question: list[Message]) -> Answer | Failure:
+    async def _ask(self, client: Any, question: list[Message]) -> Answer | Failure:
         """Ask one question, and keep its answer."""
-        try:
-            answer = self._read(self._request(question))
-        except (self._openai.BadRequestError, self._openai.UnprocessableEntityError) as error:
-            return Failure(REFUSED, self._reason(error))
-        except (self._openai.APIStatusError, self._openai.APIConnectionError) as error:
-            raise self._describe(error) from None
-        except (self._openai.OpenAIError, ValueError):
-            answer = None
-        if answer is None:
-            return Failure(UNREADABLE, "what came is not an answer of a chat model.")
-        key = self._digest(question)
-        write_json(self.cache / f"{key}.json", dataclasses.asdict(answer))
-        self.used[key] = answer
-        return answer
+        for _ in range(READINGS):
+            try:
+                answer = self._read(await self._request(client, question), question)
+            except (self._openai.BadRequestError, self._openai.UnprocessableEntityError) as error:
+                return Failure(REFUSED, self._reason(error))
+            except (self._openai.APIStatusError, self._openai.APIConnectionError) as error:
+                raise self._describe(error) from None
+            except (self._openai.OpenAIError, ValueError, RecursionError):  # too large, not JSON, nested too deeply
+                continue
+            if answer is not None:
+                key = self._digest(question)
+                write_json(self.cache / f"{key}.json", dataclasses.asdict(answer))
+                self.used[key] = answer
+                return answer
+        return Failure(UNREADABLE, "what came is not an answer of a chat model, or is too large.")
 
-    def _request(self, question: list[Message]) -> Any:
+    async def _request(self, client: Any, question: list[Message]) -> Any:
         """Ask with all wishes, then without those that the server refuses, which are remembered."""
         wishes = dict(self.wishes)
         while True:
             try:
-                completion = self._client.chat.completions.create(model=self.name, messages=question, **wishes)
+                completion = await client.chat.completions.create(model=self.name, messages=question, **wishes)
             except (self._openai.BadRequestError, self._openai.UnprocessableEntityError) as error:
                 refused = {name for name in wishes if name in error.message} or wishes.keys() & {"logprobs"}
                 if not refused:
@@ -198,19 +211,23 @@ class LanguageModel:
                 self.wishes = {name: value for name, value in self.wishes.items() if name in wishes}
                 return completion
 
-    def _read(self, completion: Any) -> Answer | None:
-        """Read an answer; None if what the server sent is not one."""
+    def _read(self, completion: Any, question: list[Message]) -> Answer | None:
+        """Read an answer, whatever the server sent; None if it is none."""
         try:
             text = (completion.choices[0].message.content or "").rpartition("</think>")[2]
         except (AttributeError, IndexError, TypeError):
             return None
-        if not is_writable(text):
+        if not isinstance(text, str) or not is_writable(text):
             return None
-        certainty = None
-        with contextlib.suppress(AttributeError, TypeError, ValueError):  # it is not needed
-            certainty = math.exp(min(token.logprob for token in completion.choices[0].logprobs.content))
-        counts = (getattr(completion.usage, name, None) for name in TOKENS)
-        return Answer(text, certainty, *(count if isinstance(count, int) else 0 for count in counts))
+        certainty, counts = None, [0, 0]
+        with contextlib.suppress(AttributeError, TypeError, ValueError, ArithmeticError):  # they are not needed
+            counts = [max(0, min(int(getattr(completion.usage, name)), 10**9)) for name in TOKENS]
+        with contextlib.suppress(AttributeError, TypeError, ValueError, ArithmeticError):
+            least = math.exp(min(token.logprob for token in completion.choices[0].logprobs.content))
+            certainty = least if least <= 1 else None
+        if not any(self._key in message["content"] for message in question):
+            text = text.replace(self._key, HIDDEN)  # a server may send back what it was sent
+        return Answer(text, certainty, *counts)
 
     def _reason(self, error: Any) -> str:
         """What the server said, without the key."""

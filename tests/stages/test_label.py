@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -350,11 +352,12 @@ def test_faults_of_the_server_are_overcome(ask: list[Any], server: ChatServer) -
         "Anna met": [429],
         "They": [500],
         "Nothing": ["cut"],
-        "end": ["slow"],
+        "way": ["malformed"],
+        "end": ["slow", "page"],
     }
     record = crossner(*ask, "--timeout", "1")
     assert record["result"]["sentences"] == 5
-    assert len(server.requests) == 9 and record["result"]["requests"]["requests"] == 5
+    assert len(server.requests) == 11 and record["result"]["requests"]["requests"] == 5
 
 
 def test_probabilities_are_not_needed(ask: list[Any], server: ChatServer) -> None:
@@ -381,15 +384,12 @@ def spend(handler: Handler) -> None:
     handler.send(429, {"error": {"message": "You exceeded your quota.", "code": "insufficient_quota"}})
 
 
-@pytest.mark.parametrize("fault", [spend, 402])
-def test_an_account_without_credit_is_a_known_problem(
-    ask: list[Any], server: ChatServer, monkeypatch: pytest.MonkeyPatch, fault: Any
-) -> None:
-    monkeypatch.setattr(language_model, "RETRIES", 0)
-    server.faults = {"way": [fault]}
-    said = refused(*ask, "--parallel", "1")
-    assert "has no credit: " in said and "Answers that came are kept" in said
-    assert ("You exceeded your quota. (429)" in said) == (fault is spend)
+def test_an_account_without_credit_is_asked_once(ask: list[Any], server: ChatServer, tmp_path: Path) -> None:
+    server.faults = {"way": [spend], "They": [402]}
+    for number in (2, 5):
+        said = refused(*ask, "--parallel", "1")
+        assert "has no credit: " in said and "Answers that came are kept" in said and len(server.requests) == number
+    assert "You exceeded your quota. (429)" in said
     assert crossner(*ask)["result"]["sentences"] == 5 and len(set(server.asked())) == 5
 
 
@@ -412,10 +412,14 @@ def test_answers_of_no_use_are_counted_and_dropped(ask: list[Any], server: ChatS
     }
 
 
-def test_a_server_that_counts_no_tokens_does_no_harm(ask: list[Any], server: ChatServer) -> None:
-    server.usage = {"prompt_tokens": "many"}
+def test_odd_numbers_from_the_server_do_no_harm(ask: list[Any], server: ChatServer) -> None:
+    server.usage = {"prompt_tokens": "many", "completion_tokens": -5}
+    server.certainty = lambda text: 50.0
     result = crossner(*ask, "--second-pass")["result"]
     assert result["sentences"] == 5 and result["requests"]["prompt_tokens"] == 0
+    server.certainty = lambda text: 0.5
+    server.usage = {"prompt_tokens": 10**4000, "completion_tokens": 1}
+    assert crossner(*ask, "--shots", "1", "--force")["result"]["requests"]["prompt_tokens"] < 10**10
 
 
 def test_thoughts_before_an_answer_are_neither_read_nor_kept(
@@ -427,11 +431,11 @@ def test_thoughts_before_an_answer_are_neither_read_nor_kept(
 
 
 def test_a_request_that_the_server_refuses_for_good_is_counted(ask: list[Any], server: ChatServer) -> None:
-    server.faults = {"Berlin": [400, 400], "way": ["page"], "end": ["malformed"]}
+    server.faults = {"Berlin": [400, 400], "way": ["page", "page"]}
     result = crossner(*ask)["result"]
     dropped, (warning,) = result["dropped"], result["warnings"]
     assert warning.startswith("Not every request has an answer. The last failure: ") and KEY not in warning
-    assert (dropped["as refused by the server"], dropped["as answers that cannot be read"]) == (1, 2)
+    assert (dropped["as refused by the server"], dropped["as answers that cannot be read"]) == (1, 1)
 
 
 def test_a_data_set_without_a_sentence_is_not_written(ask: list[Any], server: ChatServer, tmp_path: Path) -> None:
@@ -495,7 +499,7 @@ def test_a_command_that_stops_goes_on_without_asking_again(ask: list[Any], serve
     assert "refuses the key" in refused(*ask, "--force", "--parallel", "1")
     assert len(words_of(tmp_path / "silver")) == 2, "a command that fails leaves what was there"
     result = crossner(*ask, "--force")["result"]
-    assert (result["requests"]["answers"], result["requests"]["prompt_tokens"]) == (5, 500)
+    assert result["requests"] == {"requests": 2, "answers": 5, "prompt_tokens": 500, "completion_tokens": 50}
     assert len(server.requests) == 6 and len(set(server.asked())) == 5
     crossner(*ask, "--force", "--shots", "2")
     assert len(server.requests) == 11, "another prompt is another question"
@@ -539,6 +543,75 @@ def test_a_server_that_gives_no_answer_is_reported(
     assert said in message and KEY not in message and "\x1b" not in message
 
 
+def drip(handler: Handler) -> None:
+    handler.begin(200, Content_Type="application/json", Content_Length="1000")
+    drip_bytes(handler)
+
+
+def drip_head(handler: Handler) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+    drip_bytes(handler)
+
+
+def drip_bytes(handler: Handler) -> None:
+    for _ in range(1000):
+        handler.wfile.write(b"{")
+        time.sleep(0.03)
+
+
+def never_end(handler: Handler) -> None:
+    handler.begin(200, Content_Type="application/json")
+    while True:
+        handler.wfile.write(b"[" * 100_000)
+
+
+def unpack_to_much(handler: Handler) -> None:
+    body = gzip.compress(b" " * 50_000_000, 1)
+    handler.begin(200, Content_Type="application/json", Content_Encoding="gzip", Content_Length=str(len(body)))
+    handler.wfile.write(body)
+
+
+def nest_deep(handler: Handler) -> None:
+    handler.begin(200, Content_Type="application/json")
+    handler.wfile.write(b'{"choices": ' + b"[" * 5000 + b"]" * 5000 + b"}")
+
+
+@pytest.mark.parametrize("slow", [drip, drip_head])
+def test_an_answer_that_comes_byte_by_byte_is_not_waited_for(
+    ask: list[Any], server: ChatServer, monkeypatch: pytest.MonkeyPatch, slow: Any
+) -> None:
+    monkeypatch.setattr(language_model, "RETRIES", 1)
+    server.faults = {"": [slow] * 20}
+    began = time.monotonic()
+    assert "did not answer within 0.2 seconds, 2 times" in refused(*ask, "--timeout", "0.2")
+    assert time.monotonic() - began < 5
+
+
+def test_an_interrupted_command_waits_for_answers_only_so_long(
+    ask: list[Any], server: ChatServer, texts: Path, engine: Engine, tmp_path: Path
+) -> None:
+    output = tmp_path / "silver"
+    options = Label(input=[texts], teacher=["openai:m"], base_url=server.url, output=output, timeout=0.2)
+    server.faults = {"": [drip] * 20}
+    work = label(RunDirectory(tmp_path / "run"), options, engine)
+    next(event for event in work if isinstance(event, Progress) and event.task == "label: first answers")
+    began = time.monotonic()
+    work.close()
+    assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize("fault", [never_end, unpack_to_much])
+def test_an_answer_of_too_many_bytes_is_neither_read_nor_kept(
+    ask: list[Any], server: ChatServer, tmp_path: Path, fault: Any
+) -> None:
+    server.faults = {"Berlin": [fault, fault]}
+    result = crossner(*ask)["result"]
+    assert result["sentences"] == 4 and result["dropped"]["as answers that cannot be read"] == 1
+    assert "or is too large" in result["warnings"][0]
+    kept = list((tmp_path / "run" / "label-cache").iterdir())
+    assert len(kept) == 4 and all(path.stat().st_size < 1000 for path in kept)
+
+
 def test_text_is_not_sent_on_to_another_address(ask: list[Any], server: ChatServer) -> None:
     with serve() as other:
         place = f"{other.url}/chat/completions"
@@ -547,7 +620,13 @@ def test_text_is_not_sent_on_to_another_address(ask: list[Any], server: ChatServ
         assert not other.requests
 
 
+def test_an_answer_that_is_nested_deep_cannot_be_read(ask: list[Any], server: ChatServer) -> None:
+    server.faults = {"Berlin": [nest_deep, nest_deep]}
+    assert crossner(*ask)["result"]["dropped"]["as answers that cannot be read"] == 1
+
+
 def test_the_key_is_written_nowhere(ask: list[Any], server: ChatServer, tmp_path: Path) -> None:
+    server.answer = lambda text: f"{mark(text)} {KEY}" if "end" in text else mark(text)
     server.faults = {"way": [404]}
     shown = [invoke(*ask, "--verbose"), invoke(*ask, "--json"), invoke(*ask, "--force", "--verbose")]
     assert [each.exit_code for each in shown] == [1, 0, 0]
