@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ OFFSET_POSITIONS = (
     "ibert",
     "esm",
 )
+LONGEST_GROWTH = 500_000  # of a letter, by all replacements of a tokenizer's normalizer one after another
 MOST_SHARED_LAYERS = 100  # that read the same tensors, as those of ALBERT
 # The errors of transformers for a model folder that is damaged or of another kind: it checks little itself.
 UNREADABLE = (
@@ -216,6 +218,7 @@ def read_tokenizer(folder: str | Path) -> Any:
     Raises:
         CrossNERError: There is none, it has no fast form or no vocabulary.
     """
+    _check_replacements(Path(folder) / "tokenizer.json")
     tokenizer = _load_tokenizer(str(folder))
     if not tokenizer.is_fast:
         raise CrossNERError(
@@ -228,6 +231,27 @@ def read_tokenizer(folder: str | Path) -> Any:
         )
     put_spaces_before_words(tokenizer)
     return tokenizer
+
+
+def _check_replacements(path: Path) -> None:
+    """Refuse a tokenizer whose normalizer makes texts so much longer that it would never end.
+
+    Raises:
+        CrossNERError: As above.
+    """
+    growth = 1
+    with contextlib.suppress(OSError, ValueError, AttributeError, RecursionError):  # told by what loads it
+        waiting = [json.loads(path.read_bytes()).get("normalizer")]
+        while waiting:
+            part = waiting.pop()
+            waiting += part.values() if isinstance(part, dict) else part if isinstance(part, list) else []
+            if isinstance(part, dict) and part.get("type") == "Replace":
+                growth *= max(1, len(str(part.get("content"))) // 3)  # a few letters are usual
+    if growth > LONGEST_GROWTH:
+        raise CrossNERError(
+            f"{path} makes millions of letters of one, by one replacement after another.",
+            hint="Put the model's own tokenizer.json into its folder.",
+        )
 
 
 def _load_tokenizer(folder: str) -> Any:

@@ -237,6 +237,18 @@ def test_a_name_on_the_hub_is_refused_at_once_where_the_hub_cannot_be_reached(mo
         names.resolve_encoder("bert-bse-cased")
 
 
+def test_replacements_that_multiply_are_refused_before_a_word_is_cut(tmp_path):
+    folder = tmp_path
+    make_tokenizer(folder)
+    twice = [{"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 3000}] * 2
+    rewrite(folder, "tokenizer.json", normalizer={"type": "Sequence", "normalizers": twice})
+    with pytest.raises(CrossNERError, match="tokenizer.json makes millions of letters of one"):
+        read_tokenizer(folder)
+    usual = [{"type": "Replace", "pattern": {"String": "``"}, "content": '"'}] * 30
+    rewrite(folder, "tokenizer.json", normalizer={"type": "Sequence", "normalizers": usual})
+    read_tokenizer(folder)
+
+
 def byte_level_folder(folder: Path) -> Path:
     """A byte-level tokenizer as ModernBERT's: it puts no space before the first word by itself."""
     from tokenizers import Tokenizer, models, pre_tokenizers
