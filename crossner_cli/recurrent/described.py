@@ -15,9 +15,9 @@ from crossner_cli.encoders.type_descriptions import description_words, parse_typ
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.settings import setting
 from crossner_cli.methods.contract import Rows
+from crossner_cli.recurrent.inputs import WordTagger
 from crossner_cli.recurrent.word_encoder import WordEncoder
 from crossner_cli.recurrent.word_reader import WordInputs
-from crossner_cli.recurrent.word_tagger import WordTagger
 
 
 @dataclass(frozen=True)

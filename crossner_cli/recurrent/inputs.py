@@ -1,4 +1,4 @@
-"""What taggers of words are trained on: vectors of words, and for those of several tasks raw text and a dictionary."""
+"""Taggers of words, and what they are trained on: vectors of words, and for several tasks raw text and a dictionary."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from crossner_cli.data.tags import TagSet
 from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.contract import Tagger
 from crossner_cli.methods.inputs import Labelled, TrainingInputs, TrainingStage
 from crossner_cli.recurrent.known_words import (
     CORPUS,
@@ -28,6 +29,7 @@ from crossner_cli.recurrent.raw_inputs import (
     read_raw,
 )
 from crossner_cli.recurrent.raw_text import RawFile, RawStream
+from crossner_cli.recurrent.word_encoder import WordEncoder
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.storage import digest_path
@@ -64,6 +66,13 @@ class WordTrainingInputs(TrainingInputs):
         """Read the words of raw text that are to be known: none."""
         yield from ()
         return ()
+
+
+class WordTagger(Tagger):
+    """A tagger above an encoder of words, whose settings are among its own, as ``WordInputs``."""
+
+    encoder_class = WordEncoder
+    inputs_class = WordTrainingInputs
 
 
 class TaskTrainingInputs(WordTrainingInputs):

@@ -23,10 +23,9 @@ from crossner_cli.methods.contract import (
     head_tensors,
 )
 from crossner_cli.recurrent.generated_lstm import GeneratedBiLSTM, ParameterGenerator
-from crossner_cli.recurrent.inputs import TaskTrainingInputs
+from crossner_cli.recurrent.inputs import TaskTrainingInputs, WordTagger
 from crossner_cli.recurrent.language_model import SampledSoftmax
 from crossner_cli.recurrent.tasks import ROLES, SOURCE, TARGET, MultiTaskInputs, find_taught_types, read_tasks, roles_of
-from crossner_cli.recurrent.word_tagger import WordTagger
 
 # Tensors with a row a domain: vectors that generate parameters, and attention where each domain has its own.
 PER_DOMAIN = frozenset({"lstm.generator.domain_vectors", "lstm.query", "lstm.key", "lstm.score"})

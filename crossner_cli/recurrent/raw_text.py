@@ -91,9 +91,6 @@ class RawSentences:
     def __len__(self) -> int:
         return len(self.words)
 
-    def __iter__(self) -> Iterator[tuple[str, ...]]:
-        return iter(self.words)
-
     def sentences(self, numbers: Sequence[int]) -> list[tuple[str, ...]]:
         """The words of some sentences."""
         return [self.words[number] for number in numbers]

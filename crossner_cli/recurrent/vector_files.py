@@ -62,6 +62,10 @@ def read_vectors(path: Path, words: Iterable[str], *, exact_only: bool = False) 
     # Each word gets the vector of its best form.
     best = {word: next((form for form in forms if form in scan.found), b"") for word, forms in wanted.items()}
     found = {word: form for word, form in best.items() if form}
+    odd = [(scan.repeated, "repeated (the first counts)"), (scan.undecodable, "not UTF-8 (skipped)")]
+    notes = [f"{count:,} {what}" for count, what in odd if count]
+    if layout.announced not in (None, scan.entries):
+        notes.insert(0, f"{layout.announced:,} vectors announced, {scan.entries:,} there")
     return WordVectors(
         source=path.name,
         words=tuple(found),
@@ -69,6 +73,7 @@ def read_vectors(path: Path, words: Iterable[str], *, exact_only: bool = False) 
         asked=len(wanted),
         entries=scan.entries,
         written=tuple(form.decode() for form in found.values()),
+        notes=tuple(notes),
     )
 
 
@@ -177,11 +182,12 @@ class _Scan:
     def __init__(self, size: int, forms: frozenset[bytes]) -> None:
         self.size, self.forms = size, forms
         self.found: dict[bytes, Vectors] = {}
-        self.entries = 0
+        self.entries = self.repeated = self.undecodable = 0
 
     def keep(self, form: bytes, values: Sequence[bytes] | Vectors, place: str) -> None:
         """Keep a vector unless its word had one before."""
         if form in self.found:
+            self.repeated += 1
             return
         if len(values) != self.size:
             raise CrossNERError(
@@ -213,6 +219,8 @@ def _scan_text(source: _Source, head: bytes, layout: _Layout, scan: _Scan) -> No
                 _take_line(block[start:end], f"{source.path}:{number}", scan)
             scan.entries += end > start
             number, start = number + 1, end + 1
+        if not _is_utf8(block):
+            scan.undecodable += sum(not _is_utf8(line) for line in block.split(b"\n"))
 
 
 def _take_line(line: bytes, place: str, scan: _Scan) -> None:
@@ -261,5 +269,7 @@ def _take_entries(data: bytes, base: int, width: int, path: Path, scan: _Scan) -
         if word in forms:
             row = np.frombuffer(data, dtype="<f4", count=scan.size, offset=space + 1).astype(np.float32)
             scan.keep(word, row, f"{path}: byte {base + begin:,}")
+        elif not _is_utf8(word):
+            scan.undecodable += 1
         scan.entries += 1
         position = end

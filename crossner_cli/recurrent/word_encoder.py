@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.encoders.encoder import Encoder
 from crossner_cli.encoders.names import STRINGS, VOCABULARY
+from crossner_cli.encoders.pretrained import read_tensors
 from crossner_cli.encoders.start import EncoderStart, Start, TaggerDesign
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import TransformerEncoder
@@ -39,7 +40,6 @@ from crossner_cli.recurrent.word_reader import (
     read_known_words,
     read_vector_sizes,
     read_vocabulary,
-    read_word_tensors,
 )
 from crossner_cli.recurrent.word_vectors import WordVectors
 
@@ -136,7 +136,7 @@ class WordEncoder(Encoder):
         ngram_size = known.ngram_vectors.size if known.ngram_vectors else None
         if folder is not None and (folder / VOCABULARY).is_file():
             # Without new vectors those of the start go on, in their width.
-            stored = read_word_tensors(folder)
+            stored = read_tensors(folder / TENSORS)
             old = read_vector_sizes(stored, inputs)
             word_size, ngram_size = word_size or old.get("word_size"), ngram_size or old.get("character_size")
             # What only the start has vectors of would be noise in another width.
@@ -187,7 +187,7 @@ class WordEncoder(Encoder):
     @classmethod
     def load(cls, folder: Path, settings: WordInputs, *, attention: str | None = None) -> Self:
         """Read an encoder back, with the transformer and the language models of characters that it reads."""
-        stored = read_word_tensors(folder)
+        stored = read_tensors(folder / TENSORS)
         sizes = read_vector_sizes(stored, settings)
         read_along = settings.transformer != "none"
         encoder = cls(

@@ -16,7 +16,6 @@ from torch.nn.utils.rnn import pad_sequence
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.names import VOCABULARY
-from crossner_cli.encoders.pretrained import read_tensors
 from crossner_cli.encoders.start import Start
 from crossner_cli.encoders.subwords import (
     MOST_WORDS,
@@ -359,15 +358,6 @@ def read_vocabulary(folder: Path) -> Vocabulary:
 def read_known_words(start: Start) -> set[str]:
     """Read which words the encoder of words of a start has a vector of; none without such an encoder."""
     return set(read_vocabulary(start.folder).words) if start.folder is not None and start.holds(VOCABULARY) else set()
-
-
-def read_word_tensors(folder: Path) -> dict[str, Tensor]:
-    """Read the tensors that ``WordEncoder.save`` wrote.
-
-    Raises:
-        CrossNERError: They are missing or broken.
-    """
-    return read_tensors(folder / TENSORS)
 
 
 def read_vector_sizes(stored: Mapping[str, Tensor], inputs: WordInputs) -> dict[str, int]:

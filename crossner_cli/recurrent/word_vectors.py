@@ -38,6 +38,7 @@ class WordVectors:
         asked: Number of distinct words asked for.
         entries: Vectors in the source, asked for or not.
         written: The spelling of each in the source, N; empty if that is the word itself for all.
+        notes: What was odd about the source.
     """
 
     source: str
@@ -46,6 +47,7 @@ class WordVectors:
     asked: int
     entries: int
     written: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -69,11 +71,12 @@ class WordVectors:
         )
 
     def describe(self, what: str = "words") -> str:
-        """Say in one line how many words, or whatever they are called, were found."""
+        """Say in one line how many words, or whatever they are called, were found, and what was odd."""
         found, asked = len(self.words), self.asked
         share = 100 * found / max(asked, 1)
         shown = share if found == asked else min(share, 99.9)  # 100 % is all
-        return f"{self.source}: {self.size:,} values, {found:,} of {asked:,} {what} found ({shown:.1f} %)"
+        summary = f"{self.source}: {self.size:,} values, {found:,} of {asked:,} {what} found ({shown:.1f} %)"
+        return "; ".join([summary, *self.notes])
 
 
 def replace_digits(word: str) -> str:

@@ -94,7 +94,7 @@ def test_every_format_gives_the_same_vectors_in_blocks_of_any_size(write, read, 
     assert vectors.words == ("münchen", "the", "Paris") and vectors.size == 3
     assert vectors.rows.dtype == np.float32
     assert as_table(vectors) == {word: np.float32(TABLE[word]).tolist() for word in vectors.words}
-    assert vectors.asked == 4 and vectors.entries == 3
+    assert vectors.asked == 4 and vectors.entries == 3 and not vectors.notes
     table = {f"{letter}{'x' * number}": [number, 1.5, -2] for number, letter in enumerate("aeiouäß" * 4)}
     expected = as_table(read(write(table), *table))
     assert len(expected) == 28
@@ -151,14 +151,14 @@ def test_forms_are_preferred_in_one_order_whatever_the_order_of_the_file(read, o
     assert read(b"other 9 9\n", "MP3").words == ()
 
 
-def test_words_that_no_file_can_hold_are_missing_and_of_repeated_ones_the_first_counts(read) -> None:
+def test_words_that_no_file_can_hold_are_missing_and_what_is_repeated_or_undecodable_is_counted(read) -> None:
     content = b"the 1 1\n 2 2\n\n\xed\xa0\x80 3 3\n"
     vectors = read(content, "", "\ud800", "a\nb", "the")
-    assert vectors.words == ("the",) and vectors.entries == 3
+    assert vectors.words == ("the",) and vectors.entries == 3 and vectors.notes == ("1 not UTF-8 (skipped)",)
     value = np.float32([1, 2]).tobytes()
     vectors = read(b"3 2\nthe " + value + b"the " + value[::-1] + b"\xff\xfe " + value, "the")
     assert as_table(vectors) == {"the": [1, 2]}
-    assert vectors.entries == 3
+    assert vectors.entries == 3 and vectors.notes == ("1 repeated (the first counts)", "1 not UTF-8 (skipped)")
 
 
 @pytest.mark.parametrize(

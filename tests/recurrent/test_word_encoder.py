@@ -15,6 +15,7 @@ from torch import Tensor
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.names import VOCABULARY
+from crossner_cli.encoders.pretrained import read_tensors
 from crossner_cli.encoders.start import Start
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import load_encoder
@@ -25,7 +26,7 @@ from crossner_cli.options import Finetune
 from crossner_cli.recurrent.characters import CHARACTER_WIDTH, CharacterCNN
 from crossner_cli.recurrent.vector_files import read_vectors
 from crossner_cli.recurrent.word_encoder import WordEncoder
-from crossner_cli.recurrent.word_reader import KnownWords, Vocabulary, WordInputs, collect_vocabulary, read_word_tensors
+from crossner_cli.recurrent.word_reader import TENSORS, KnownWords, Vocabulary, WordInputs, collect_vocabulary
 from crossner_cli.recurrent.word_vectors import character_ngrams
 from crossner_cli.run.progress import exhaust
 from crossner_cli.taggers.carry_over import start_tagger
@@ -224,7 +225,7 @@ def test_only_tables_grow_when_a_start_is_taken_over(tmp_path):
     torch.manual_seed(8)
     wider = WordEncoder(collect_vocabulary(KNOWN, inputs), WordInputs(word_size=8, character_size=9))
     before = {name: value.clone() for name, value in wider.own_tensors().items()}
-    assert wider.take_over(read_word_tensors(tmp_path)) == ["characters.table.weight"]
+    assert wider.take_over(read_tensors(tmp_path / TENSORS)) == ["characters.table.weight"]
     changed = [name for name, value in wider.own_tensors().items() if not torch.equal(value, before[name])]
     assert changed == ["characters.table.weight"]
 
@@ -235,8 +236,8 @@ def test_vectors_of_characters_are_not_taken_for_those_of_ngrams_of_their_width(
     many = Vocabulary((), "abcd", ("2gram-ab", "2gram-ba", "2gram-c"))
     old, new = (WordInputs(words="none", characters=kind, character_size=CHARACTER_WIDTH) for kind in (before, now))
     WordEncoder(few, old).save(tmp_path)
-    assert WordEncoder(many, new).take_over(read_word_tensors(tmp_path)) == []
-    assert "characters.table.weight" in WordEncoder(many, old).take_over(read_word_tensors(tmp_path))
+    assert WordEncoder(many, new).take_over(read_tensors(tmp_path / TENSORS)) == []
+    assert "characters.table.weight" in WordEncoder(many, old).take_over(read_tensors(tmp_path / TENSORS))
 
 
 def test_vectors_of_words_and_characters_begin_with_a_variance_of_one_by_their_width():

@@ -39,10 +39,13 @@ def test_what_the_file_writes_in_the_place_of_words_becomes_words_of_the_same_ve
     assert as_table(wider.include_written_forms()) == as_table(wider)
 
 
-def test_the_description_says_how_many_words_were_found(read) -> None:
+def test_the_description_says_how_many_words_were_found_and_what_was_odd(read) -> None:
     content = b"9 2\nthe 1 1\nthe 2 2\np\xff 3 3\nparis 4 4\n00 5 5\n"
     vectors = read(content, "the", "Paris", "47", "nowhere")
-    assert vectors.describe() == "vectors: 2 values, 3 of 4 words found (75.0 %)"
+    assert vectors.describe() == (
+        "vectors: 2 values, 3 of 4 words found (75.0 %); 9 vectors announced, 5 there; 1 repeated (the first counts); "
+        "1 not UTF-8 (skipped)"
+    )
     assert vectors.rows[vectors.index["the"]].tolist() == [1, 1]
     assert read(b"the 1 1\n").describe() == "vectors: 2 values, 0 of 0 words found (0.0 %)"
     assert read(b"the 1 1\n", "x").rows.shape == (0, 2)

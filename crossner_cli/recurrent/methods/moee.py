@@ -22,8 +22,8 @@ from crossner_cli.layers.crf import Decoded, TagLayer
 from crossner_cli.layers.settings import setting
 from crossner_cli.methods.contract import Rows, Shares
 from crossner_cli.recurrent.bilstm import Context
+from crossner_cli.recurrent.inputs import WordTagger
 from crossner_cli.recurrent.methods.mtl import MTLTagger, entity_class_of_tags
-from crossner_cli.recurrent.word_tagger import WordTagger
 
 
 class MoEETagger(WordTagger):

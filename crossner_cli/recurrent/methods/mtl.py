@@ -22,8 +22,8 @@ from crossner_cli.layers.crf import TAG_DIMENSIONS, Decoded, TagLayer
 from crossner_cli.layers.settings import rate, setting
 from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Paper, Rows
 from crossner_cli.recurrent.bilstm import Context
+from crossner_cli.recurrent.inputs import WordTagger
 from crossner_cli.recurrent.word_reader import WordInputs
-from crossner_cli.recurrent.word_tagger import WordTagger
 
 
 class MTLTagger(WordTagger):
