@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.data.tags import TagSet
@@ -32,6 +33,18 @@ class TrainingStage:
     start: Start
     prepared: PreparedData
     seed: int
+
+
+class CountedText(Protocol):
+    """Sentences as words, whose size is known before they are read."""
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Occurrences of each word."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]: ...
 
 
 class TrainingInputs:
@@ -81,7 +94,7 @@ class TrainingInputs:
     def begin(self, tagger: Any, labelled: Labelled) -> None:
         """Tell a tagger that is about to be trained what it must know of its text."""
 
-    def find_reread_texts(self, updates: int) -> list[Iterable[tuple[str, ...]]]:
+    def find_reread_texts(self, updates: int) -> Sequence[CountedText]:
         """Find the raw texts that so many updates read twice or more."""
         return []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -129,7 +129,7 @@ class TaskTrainingInputs(WordTrainingInputs):
         """Tell a tagger how often each word is to be predicted."""
         count_words(tagger, labelled, self.raw)
 
-    def find_reread_texts(self, updates: int) -> list[Iterable[tuple[str, ...]]]:
+    def find_reread_texts(self, updates: int) -> Sequence[RawFile]:
         """Find the files of raw text that so many updates read twice or more."""
         texts = self.raw.texts.values() if self.raw else ()
         read = self.settings.raw_batch_size * updates

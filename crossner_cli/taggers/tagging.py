@@ -29,6 +29,7 @@ from crossner_cli.encoders.subwords import batches_by_length
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger
+from crossner_cli.methods.inputs import CountedText
 from crossner_cli.run.progress import Notice, Progress, Work, exhaust
 from crossner_cli.taggers.description import DESCRIPTION, read_description
 
@@ -132,7 +133,7 @@ def keep_frozen_states(
     sentences: Sequence[Sentence],
     engine: Engine,
     task: str,
-    raw: Iterable[Iterable[tuple[str, ...]]] = (),
+    raw: Iterable[CountedText] = (),
 ) -> Work[None]:
     """Read sentences with the tagger's frozen models, if it has any, and let its reader keep the states.
 
@@ -143,8 +144,8 @@ def keep_frozen_states(
         sentences: The sentences that will be read again and again.
         engine: Devices and processes.
         task: Name for the progress.
-        raw: Texts that will be, too, each the words of its sentences. The states of the sentences, or of a text, are
-            not kept if they would not fit into ``MOST_BYTES`` beside those kept before.
+        raw: Texts that will be, too. The states of the sentences, or of a text, are not kept if they would not fit
+            into ``MOST_BYTES`` beside those kept before; a text is read only if they do.
     """
     encoder = tagger.encoder
     if not encoder.frozen_size:
@@ -152,13 +153,14 @@ def keep_frozen_states(
     distinct: dict[tuple[str, ...], None] = {}
     free = MOST_BYTES
     labelled = dict.fromkeys(sentence.words for sentence in sentences)
-    for text in (labelled, *raw):
-        lengths = [len(words) for words in text]
-        size = 4 * encoder.frozen_size * sum(lengths)
+    texts: list[tuple[Any, int]] = [(labelled, sum(map(len, labelled)))]
+    texts += [(text, text.counts.total()) for text in raw]
+    for text, words in texts:
+        size = 4 * encoder.frozen_size * words
         if size > free:
             sizes = [figures.amount(number, None, "bytes") for number in (size, free, MOST_BYTES)]
             yield Notice(
-                f"{task}: frozen models read {figures.count(len(lengths))} sentences again in each epoch: their states "
+                f"{task}: frozen models read {figures.count(len(text))} sentences again in each epoch: their states "
                 f"take {sizes[0]}, and {sizes[1]} of {sizes[2]} are left"
             )
             continue

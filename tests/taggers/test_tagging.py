@@ -246,6 +246,15 @@ def test_what_would_fill_the_memory_is_not_kept_and_told(make, engine, tmp_path,
     assert sum(states.untyped_storage().nbytes() for states in held) == size, "no padding is held"
 
 
+def test_raw_text_whose_states_do_not_fit_is_not_read(make, engine, tmp_path, monkeypatch):
+    (tmp_path / "raw.txt").write_text("".join(f"line {number} of the text\n" for number in range(20)))
+    tagger, raw_text = make(transformer="frozen"), RawFile.read(tmp_path / "raw.txt")
+    (tmp_path / "raw.txt").unlink()
+    monkeypatch.setattr(tagging, "MOST_BYTES", BYTES_OF_STATES)
+    exhaust(keep_frozen_states(tagger, SENTENCES, engine, "test", [raw_text]))
+    assert len(tagger.encoder.reader.frozen_states) == 12
+
+
 def test_a_tagger_without_frozen_models_keeps_nothing(make, engine):
     for inputs in ({}, {"transformer": "trained"}):
         tagger = make(**inputs)
