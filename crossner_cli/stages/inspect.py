@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from crossner_cli import figures
-from crossner_cli.data.sentences import PreparedData
+from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger
@@ -43,7 +43,7 @@ def run(run: RunDirectory, options: Inspect, engine: Engine) -> Work[Manifest]:
     yield Notice(f"Inspecting {figures.with_seed(trained.label, trained.seed)}")
     sentences = [sentence for text in options.sentence for sentence in split_sentences(text, tagger)]
     seen = [inspect_sentence(tagger, sentence, engine) for sentence in sentences]
-    states = [] if options.states == "none" else _place_words(run, tagger, options, engine)
+    states = [] if options.states == "none" else (yield from _place_words(run, tagger, options, engine))
     output = None if options.output is None else str(options.output)
     result = InspectResult(trained.label, trained.seed, seen, states, output)
     inputs = {trained.label: trained.digest}
@@ -68,10 +68,14 @@ def _check(options: Inspect, engine: Engine) -> None:
         check_output_folder(options.output, RECORD, force=options.force)
 
 
-def _place_words(run: RunDirectory, tagger: Tagger, options: Inspect, engine: Engine) -> list[PlacedWord]:
-    """Put words of the run's data on a plane: those of the target, and of the source if it has the split."""
-    domains = sorted(PreparedData.load(run, wanted_by="--states").domains.items(), reverse=True)
-    sentences = [each for _, domain in domains if domain.has(options.split) for each in domain.sentences(options.split)]
+def _place_words(run: RunDirectory, tagger: Tagger, options: Inspect, engine: Engine) -> Work[list[PlacedWord]]:
+    """Put words of the run's data on a plane: those of the target and the source as far as they have the split."""
+    sentences: list[Sentence] = []
+    for role, domain in sorted(PreparedData.load(run, wanted_by="--states").domains.items(), reverse=True):
+        if domain.has(options.split):
+            sentences += domain.sentences(options.split)
+        else:
+            yield Notice(f"The {role} {domain.name} has no {options.split} sentences and is left out of the states.")
     vectors, words = collect_states(
         tagger, sentences, engine, kind=options.states, points=options.points, seed=options.seed
     )

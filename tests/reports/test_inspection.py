@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -211,6 +212,30 @@ def test_states_are_drawn_the_same_for_the_same_seed(folders: dict[str, Path], t
         assert (domains.count("data"), domains.count("sample-source")) == (16, 20)
     assert planes["a"] == planes["b"] != planes["c"] and len(planes["a"]) == 36
     assert "<svg" in (tmp_path / "b" / "states-hidden.svg").read_text()
+
+
+def test_a_domain_without_the_split_is_named_and_left_out_of_the_states(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("sklearn")
+    shutil.copytree(folders["run"], tmp_path / "run")
+    (tmp_path / "run" / "prepare-data" / "source" / "dev.jsonl").unlink()
+    given = (
+        "--run",
+        tmp_path / "run",
+        "--model",
+        folders["linear"],
+        "--states",
+        "hidden",
+        "--output",
+        tmp_path / "out",
+    )
+    told = CliRunner().invoke(app, ["inspect", *map(str, given), *map(str, QUICK)])
+    assert told.exit_code == 0, told.output
+    assert "The source sample-source has no dev sentences and is left out of the states." in " ".join(
+        told.output.split()
+    )
 
 
 def test_what_cannot_be_shown_is_a_known_problem_and_leaves_nothing(
