@@ -11,7 +11,8 @@ from typing import Any
 from crossner_cli.data.tags import TagSet
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.directory import PREPARED, RunDirectory
-from crossner_cli.run.results import PrepareDataResult, read_result
+from crossner_cli.run.records import read_result
+from crossner_cli.run.results import PrepareDataResult
 from crossner_cli.run.storage import check_digest
 
 SPLITS = ("train", "dev", "test")

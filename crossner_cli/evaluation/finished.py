@@ -13,7 +13,8 @@ from typing import Any
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory, read_manifest
-from crossner_cli.run.results import EvaluateResult, ModelResult, read_result
+from crossner_cli.run.records import read_result
+from crossner_cli.run.results import EvaluateResult, ModelResult
 from crossner_cli.run.storage import check_digest
 
 COMMAND = "evaluate"

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from crossner_cli import figures
 from crossner_cli.reports.blocks import Block, Line, Row, Table
 from crossner_cli.run.results import ModelResult, Record
-
-if TYPE_CHECKING:
-    pass
 
 # The kinds of error in words, and what they are.
 KINDS = {

@@ -12,7 +12,8 @@ import pandas
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.finished import EvaluatedModel, Evaluation, find_evaluations
 from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory, digest_stage, read_manifest
-from crossner_cli.run.results import EvaluateResult, SeedResult, TrainResult, read_result
+from crossner_cli.run.records import read_result
+from crossner_cli.run.results import EvaluateResult, SeedResult, TrainResult
 
 ADAPT = "dapt"
 WHAT_TO_GIVE = "Give run directories, a folder of them, or folders of evaluate stages."

@@ -31,7 +31,8 @@ from crossner_cli.run.directory import (
 )
 from crossner_cli.run.freshness import changed_data, find_outdated
 from crossner_cli.run.progress import Notice, Work, exhaust
-from crossner_cli.run.results import EvaluateResult, TrainResult, read_result
+from crossner_cli.run.records import read_result
+from crossner_cli.run.results import EvaluateResult, TrainResult
 from crossner_cli.run.stage import Stage
 from crossner_cli.run.storage import output_folder
 from crossner_cli.stages.adapt_plan import (

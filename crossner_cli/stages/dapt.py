@@ -27,7 +27,8 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
-from crossner_cli.run.results import DaptResult, PrepareDataResult, read_result
+from crossner_cli.run.records import read_result
+from crossner_cli.run.results import DaptResult, PrepareDataResult
 from crossner_cli.run.stage import Stage
 from crossner_cli.taggers.card import Provenance, write_encoder_card
 from crossner_cli.taggers.carry_over import count_unread_file

@@ -31,7 +31,8 @@ from crossner_cli.evaluation.scores import Scored, describe_mode, other_mode, sc
 from crossner_cli.options import Evaluate
 from crossner_cli.run.directory import PREPARED, Manifest, RunDirectory, digest_model
 from crossner_cli.run.progress import Notice, Progress, Work
-from crossner_cli.run.results import EvaluateResult, PrepareDataResult, read_result
+from crossner_cli.run.records import read_result
+from crossner_cli.run.results import EvaluateResult, PrepareDataResult
 from crossner_cli.run.stage import Stage
 from crossner_cli.stages.evaluate_files import finish_evaluation, score_two_files
 from crossner_cli.taggers.description import read_tag_set, read_types

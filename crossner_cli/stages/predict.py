@@ -14,7 +14,6 @@ from typing import Any, BinaryIO
 
 from crossner_cli import __version__, figures
 from crossner_cli.data.files import Repairs
-from crossner_cli.data.formats.writer import Writer
 from crossner_cli.engine.devices import Engine, default_threads, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.option_fields import is_stream
@@ -65,32 +64,17 @@ def run(
     notes = [_describe(trained, domain), *notes_on_taggers(run, trained), _describe_calibration(calibration, trained)]
     yield from map(Notice, [*inputs.notes, *notes])
     schema = engine.on_main(lambda: inputs.shared_schema() if format_name == "parquet" else None)
-    types = read_tag_set(folder).domains[domain]
-    is_coloured = on_terminal and "NO_COLOR" not in os.environ
     writer = make_writer(
         format_name,
-        types=types,
+        types=read_tag_set(folder).domains[domain],
         is_calibrated=calibration is not None,
         passed_through=schema,
-        is_coloured=is_coloured,
+        is_coloured=on_terminal and "NO_COLOR" not in os.environ,
         order=options.order,
         model=name,
     )
     tagging = Tagging(trained, writer, decoding, calibration, options.min_score, options.batch_subwords)
-    chunk_tagger = ChunkTagger(tagging, engine) if options.workers == 1 else None
-    with contextlib.ExitStack() as stack:
-        opened = _open_output(options, inputs, trained, engine, writer, stdout)
-        output = stack.enter_context(contextlib.closing(opened))
-        gc.freeze()  # a collection that visits the imported libraries takes a fifth of a second
-        stack.callback(gc.unfreeze)
-        yield from map(Notice, [*writer.notes, *output.notes])
-        repairs = Repairs(skips_bad_lines=options.skip_bad_lines)
-        chunks = inputs.read_chunks(repairs, done=output.totals.documents)
-        if chunk_tagger is None:
-            tagged = tag_in_processes(chunks, tagging, _engine_maker(options, engine), options.workers)
-        else:
-            tagged = _tag_here(chunks, chunk_tagger, engine)
-        counts = yield from _write_all(stack.enter_context(contextlib.closing(tagged)), output)
+    counts, repairs = yield from _tag_all(options, inputs, tagging, engine, stdout)
     yield from map(Notice, _describe_repairs(repairs))
     result = {
         "model": name,
@@ -104,6 +88,27 @@ def run(
         "repairs": dict(repairs.counts),
     }
     return make_record(COMMAND, options.record(), {each.label: each.digest for each in trained}, result, began)
+
+
+def _tag_all(
+    options: Predict, inputs: Inputs, tagging: Tagging, engine: Engine, stdout: BinaryIO | None
+) -> Work[tuple[dict[str, Any], Repairs]]:
+    """Tag and write all documents; return the counts of the output and the repairs made while reading."""
+    chunk_tagger = ChunkTagger(tagging, engine) if options.workers == 1 else None
+    with contextlib.ExitStack() as stack:
+        opened = _open_output(options, inputs, tagging, engine, stdout)
+        output = stack.enter_context(contextlib.closing(opened))
+        gc.freeze()  # a collection that visits the imported libraries takes a fifth of a second
+        stack.callback(gc.unfreeze)
+        yield from map(Notice, [*tagging.writer.notes, *output.notes])
+        repairs = Repairs(skips_bad_lines=options.skip_bad_lines)
+        chunks = inputs.read_chunks(repairs, done=output.totals.documents)
+        if chunk_tagger is None:
+            tagged = tag_in_processes(chunks, tagging, _engine_maker(options, engine), options.workers)
+        else:
+            tagged = _tag_here(chunks, chunk_tagger, engine)
+        counts = yield from _write_all(stack.enter_context(contextlib.closing(tagged)), output)
+    return counts, repairs
 
 
 def _choose_taggers(run: RunDirectory, options: Predict) -> list[TrainedTagger]:
@@ -153,15 +158,9 @@ def _describe(trained: list[TrainedTagger], domain: str) -> str:
     return f"Tagging with {model}: the types of {domain} ({types})."
 
 
-def _open_output(
-    options: Predict,
-    inputs: Inputs,
-    trained: list[TrainedTagger],
-    engine: Engine,
-    writer: Writer,
-    stdout: BinaryIO | None,
-) -> Output:
+def _open_output(options: Predict, inputs: Inputs, tagging: Tagging, engine: Engine, stdout: BinaryIO | None) -> Output:
     """Open the output on the main process; the others get one that writes nothing."""
+    writer = tagging.writer
     opened: list[Output] = []
 
     def open_it() -> None:
@@ -171,16 +170,14 @@ def _open_output(
         elif is_stream(place):
             opened.append(Stream(place.open("wb"), writer, is_own=True))
         else:
-            depends_on = _dependencies(options, inputs, trained, engine, writer)
+            depends_on = _dependencies(options, inputs, tagging, engine)
             opened.append(Draft(place, writer, depends_on))
 
     engine.on_main(open_it)
     return opened[0] if opened else Stream(None, writer)
 
 
-def _dependencies(
-    options: Predict, inputs: Inputs, trained: list[TrainedTagger], engine: Engine, writer: Writer
-) -> dict[str, Any] | None:
+def _dependencies(options: Predict, inputs: Inputs, tagging: Tagging, engine: Engine) -> dict[str, Any] | None:
     """Everything the bytes of the output depend on; None if the command cannot be continued."""
     if not options.is_resumable:
         return None
@@ -190,9 +187,9 @@ def _dependencies(
         for number, path in enumerate(inputs.files, start=1)
     }
     made_with = {
-        "format": writer.name,
-        "model": " ".join(each.digest[:8] for each in trained),
-        "seed of the model": " ".join(str(each.seed) for each in trained),
+        "format": tagging.writer.name,
+        "model": " ".join(each.digest[:8] for each in tagging.trained),
+        "seed of the model": " ".join(str(each.seed) for each in tagging.trained),
         "precision": engine.precision,
         "device": engine.device.type,
         "version": __version__,

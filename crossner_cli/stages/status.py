@@ -15,7 +15,8 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.reports.blocks import Block, Line, Table
 from crossner_cli.run.directory import PREPARED, PREVIOUS, Manifest, RunDirectory, given_in, propose_tagger
 from crossner_cli.run.freshness import describe_changed, find_outdated, in_order_of_making
-from crossner_cli.run.results import EvaluateResult, PrepareDataResult, TrainResult, read_result
+from crossner_cli.run.records import read_result
+from crossner_cli.run.results import EvaluateResult, PrepareDataResult, TrainResult
 from crossner_cli.run.stage import DRAFT, is_at_work
 from crossner_cli.run.storage import digest_file, digest_path, read_record
 from crossner_cli.stages.rerun import command_again, command_line

@@ -14,7 +14,7 @@ from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
 from crossner_cli.reports.blocks import Block
 from crossner_cli.run.directory import Manifest
-from crossner_cli.run.results import read_result
+from crossner_cli.run.records import read_result
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from crossner_cli.methods.inputs import TrainingInputs, TrainingStage
 from crossner_cli.options import Optimisation, TargetOptimisation
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
-from crossner_cli.run.results import PrepareDataResult, SeedResult, TrainResult, read_result
+from crossner_cli.run.records import read_result
+from crossner_cli.run.results import PrepareDataResult, SeedResult, TrainResult
 from crossner_cli.run.stage import Stage
 from crossner_cli.stages.checks import parse_seeds
 from crossner_cli.taggers.card import Provenance, TrainingFacts, write_tagger_card

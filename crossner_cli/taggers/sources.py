@@ -24,7 +24,8 @@ from crossner_cli.run.directory import (
     read_manifest,
 )
 from crossner_cli.run.freshness import describe_changed, find_outdated
-from crossner_cli.run.results import SeedResult, TrainResult, read_result
+from crossner_cli.run.records import read_result
+from crossner_cli.run.results import SeedResult, TrainResult
 from crossner_cli.run.storage import digest_folder
 from crossner_cli.taggers.description import DESCRIPTION, is_tagger_folder
 

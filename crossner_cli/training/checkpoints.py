@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run.results import from_record
+from crossner_cli.run.records import from_record
 from crossner_cli.run.storage import flush_folder, flush_tree, write_json
 
 Weights = dict[str, Tensor]

@@ -21,7 +21,8 @@ from crossner_cli.reports.methods import describe_methods, method_details, metho
 from crossner_cli.reports.tables import known_domain_tables, prepared_tables
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.progress import exhaust
-from crossner_cli.run.results import EvaluateResult, PrepareDataResult, read_result
+from crossner_cli.run.records import read_result
+from crossner_cli.run.results import EvaluateResult, PrepareDataResult
 from crossner_cli.stages import prepare_data, status
 from crossner_cli.stages.table import make_tables
 

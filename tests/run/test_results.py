@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run.results import PrepareDataResult, SeedScores, read_result
+from crossner_cli.run.records import read_result
+from crossner_cli.run.results import PrepareDataResult, SeedScores
 
 COUNTS = {"sentences": 3, "words": 9, "longest_sentence": 5, "entities": 2}
 PREPARED: dict[str, Any] = {

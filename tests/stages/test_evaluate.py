@@ -32,7 +32,8 @@ from crossner_cli.reports.blocks import Line, Table
 from crossner_cli.reports.evaluation_tables import result_tables
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Notice, exhaust
-from crossner_cli.run.results import EvaluateResult, read_result
+from crossner_cli.run.records import read_result
+from crossner_cli.run.results import EvaluateResult
 from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.evaluate_files import score_files
 from crossner_cli.stages.prepare_data import run as prepare_data

@@ -25,7 +25,7 @@ from crossner_cli.reports.columns import COLUMNS, Column
 from crossner_cli.reports.report_tables import ReportResult, report_tables
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import exhaust
-from crossner_cli.run.results import read_result
+from crossner_cli.run.records import read_result
 from crossner_cli.stages.report import run as report
 
 WORDS, GOLD = random_gold(12)
