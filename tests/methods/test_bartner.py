@@ -22,7 +22,6 @@ from crossner_cli.encoders.start import Start, TaggerDesign
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import load_encoder
 from crossner_cli.encoders.type_descriptions import describe_type
-from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.randomness import Dropout
 from crossner_cli.methods.bartner import (
@@ -275,11 +274,6 @@ def test_decoded_tags_are_the_written_entities_and_the_rest_is_counted(folder):
         decode(tagger, sentences)
         assert tagger.discarded_sequences == 2 * together
     assert seen and discarded, "or the test means nothing"
-
-
-@pytest.fixture(scope="module")
-def engine() -> Engine:
-    return start_engine(Finetune(device="cpu", precision="fp32", threads=1))
 
 
 def test_the_discarded_sequences_are_told_after_tagging_and_after_scoring(folder, tmp_path, engine):

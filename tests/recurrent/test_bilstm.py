@@ -6,9 +6,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
-from crossner_cli.recurrent.bilstm import BiLSTM, is_faster_mirrored, run_mirrored
+from crossner_cli.recurrent.bilstm import BiLSTM, is_faster_mirrored
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
@@ -57,11 +56,3 @@ def test_values_are_dropped_between_the_layers_of_a_bilstm_in_training_only():
     assert torch.equal(lstm(values, mask), lstm(values, mask))
     with torch.no_grad():
         torch.testing.assert_close(lstm(values, mask), lstm(values, mask))
-
-
-@pytest.mark.parametrize("width", [4, 9])
-def test_vectors_of_another_width_are_no_input_of_a_mirrored_layer(width):
-    lstm = nn.LSTM(6, 5, batch_first=True, bidirectional=True)
-    mask = torch.arange(3) < torch.tensor([[3], [1]])
-    with pytest.raises(ValueError, match=f"vectors of {width} values, and the layer reads 6"):
-        run_mirrored(list(lstm.parameters()), torch.randn(2, 3, width), mask)

@@ -14,7 +14,7 @@ from torch.nn import functional
 from typer.testing import CliRunner
 
 from crossner_cli.cli import app
-from crossner_cli.data.sentences import SPLITS, PreparedData, Sentence
+from crossner_cli.data.sentences import SPLITS, PreparedData
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.options import Dapt
 from crossner_cli.recurrent.character_models import StringLanguageModels, held_out_losses
@@ -27,15 +27,11 @@ from crossner_cli.recurrent.character_stream import (
 )
 from crossner_cli.recurrent.string_adaptation import find_texts
 from crossner_cli.recurrent.string_embeddings import (
-    CharacterLM,
-    StringEncoder,
     load_string_encoder,
-    save_string_encoder,
 )
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Progress, exhaust
 from crossner_cli.stages import dapt
-from crossner_cli.taggers.folder import load_tagger
 
 QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32")
 TAGGER = (*QUICK, "--set", "lstm_size=4", "--set", "strings=frozen")
@@ -147,23 +143,6 @@ def test_what_stands_in_for_raw_text_is_the_training_sentences_and_nothing_else(
     assert "--source-corpus FILE" in crossner(*both, code=1), "there is no source"
 
 
-def test_perplexity_is_that_of_held_out_text(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured: list[tuple[int, list[float]]] = []
-
-    def losses(models: Any, text: CharacterStream, device: torch.device) -> list[float]:
-        measured.append((text.length, held_out_losses(models, text, device)))
-        return measured[-1][1]
-
-    monkeypatch.setattr("crossner_cli.recurrent.string_adaptation.held_out_losses", losses)
-    train(run, name="strings", max_steps=2, held_out=0.2)
-    record = run.manifest("strings", wanted_by="test")["result"]
-    assert [length for length, _ in measured] == 2 * [record["strings"]["held_out_length"]]
-    for side, (_, (forward, backward)) in zip(("before", "after"), measured, strict=True):
-        found = record["perplexities"][side]
-        assert found["forward"] == pytest.approx(math.exp(forward))
-        assert found["both"] == record[f"perplexity_{side}"] == pytest.approx(math.exp((forward + backward) / 2))
-
-
 def test_a_killed_stage_resumes_to_the_bit_identical_language_models(run: RunDirectory) -> None:
     changes = {"max_steps": 9, "checkpoint_every": 0}
     train(run, name="whole", **changes)
@@ -211,54 +190,3 @@ def test_perplexity_falls_and_a_tagger_names_the_stage(run: RunDirectory) -> Non
 def test_the_learning_rate_is_that_of_what_is_trained() -> None:
     rates = [Dapt(), Dapt(encoder="strings"), Dapt(encoder="strings", learning_rate=0.5)]
     assert [options.peak_learning_rate for options in rates] == [1e-4, 5e-3, 0.5]
-
-
-@pytest.fixture
-def two_domains(tmp_path: Path) -> RunDirectory:
-    """A run of two domains of a few words."""
-    for name, label, end in (("news", "person", "It\tO\n"), ("songs", "artist", "")):
-        (tmp_path / name).mkdir()
-        for split in SPLITS:
-            (tmp_path / name / f"{split}.conll").write_text(
-                f"Anna\tB-{label}\nsang\tO\n{end}\nIt\tO\nended\tO\n{end}\n" * 3
-            )
-    sides = ("--source", str(tmp_path / "news"), "--target", str(tmp_path / "songs"))
-    crossner("prepare-data", "--run", str(tmp_path / "run"), *sides)
-    return RunDirectory(tmp_path / "run")
-
-
-@pytest.mark.parametrize("method", TWO_DOMAINS)
-def test_a_tagger_of_two_domains_learns_and_tags_from_what_frozen_language_models_say(
-    method: str, two_domains: RunDirectory, tmp_path: Path
-) -> None:
-    """The same training above other language models has other losses, and above the same ones the same."""
-    run, use = two_domains, ("--run", str(two_domains.path))
-    torch.manual_seed(1)
-    given: dict[str, StringEncoder] = {}
-    for name in ("one", "other"):
-        given[name] = StringEncoder([CharacterLM(9, 3, 4), CharacterLM(9, 3, 4)], ["<unk>", "\n", " ", *"Anasgt"])
-        (tmp_path / name).mkdir()
-        save_string_encoder(given[name], tmp_path / name)
-    losses = {}
-    for name, strings in (("one", "one"), ("other", "other"), ("again", "one")):
-        named = ("--method", method, "--name", name, "--set", f"string_embeddings={tmp_path / strings}")
-        crossner("joint-train", *use, *TAGGER, "--max-steps", "2", *named)
-        history = run.manifest(name, wanted_by="test")["result"]["seeds"]["1"]["history"]
-        losses[name] = [epoch["losses"] for epoch in history]
-    assert losses["again"] == losses["one"] and {"tags target", "tags source"} <= losses["one"][0].keys()
-    assert all(losses["other"][0][term] != value for term, value in losses["one"][0].items())
-
-    scored = (*use, *QUICK, "--model", "one")
-    crossner("evaluate", *scored)
-    assert "one" in json.loads((run.folder("evaluate-one") / "scores.json").read_text())["models"]
-    (tmp_path / "new.txt").write_text("Anna ended it\n")
-    crossner("predict", *scored, str(tmp_path / "new.txt"), "--output", str(tmp_path / "new.jsonl"))
-    tagger: Any = load_tagger(run.folder("one") / "tagger", start_engine(Dapt(**SMALL)))
-    for value, kept in zip(given["one"].parameters(), tagger.encoder.strings.parameters(), strict=True):
-        assert torch.equal(value, kept), "frozen"
-    reader = tagger.encoder.reader
-    batch = reader.collate(reader.encode([Sentence(("Anna", "ended", "it"), None, "songs")]))
-    read = tagger.decode(batch)
-    assert json.loads((tmp_path / "new.jsonl").read_text())["tags"] == tagger.tag_set.from_ids(read.tags[0])
-    tagger.encoder.strings.load_state_dict(given["other"].state_dict())
-    assert tagger.decode(batch).probabilities != read.probabilities

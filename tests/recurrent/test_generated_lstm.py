@@ -55,25 +55,6 @@ def test_each_parameter_is_the_sum_over_both_vectors():
                 torch.testing.assert_close(found[place], expected)
 
 
-def test_one_hot_vectors_choose_among_four_separate_layers():
-    """Not only what is read: an update of one pair leaves the other three as they are."""
-    layer, (values, mask) = make_layer(domain_size=2, task_size=2), some_words()
-    with torch.no_grad():
-        layer.generator.domain_vectors.copy_(torch.eye(2))
-        layer.generator.task_vectors.copy_(torch.eye(2))
-    for domain, task in itertools.product(range(2), repeat=2):
-        separate = stock_of([weight[..., task, domain] for weight in layer.generator.weights])
-        layer.zero_grad()
-        found, expected = layer(values, mask, domain, task), separate(values, mask)
-        torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
-        found.square().sum().backward()
-        expected.square().sum().backward()
-        for weight, own in zip(layer.generator.weights, separate.lstm.parameters(), strict=True):
-            expected_gradient = torch.zeros_like(weight)
-            expected_gradient[..., task, domain] = own.grad
-            torch.testing.assert_close(weight.grad, expected_gradient, atol=1e-5, rtol=1e-5)
-
-
 @pytest.mark.parametrize("without", ["task", "domain"])
 def test_without_vectors_of_one_kind_they_are_the_number_one(without):
     """V = 1 and I^T = [1] is CO-NER, U = 1 and I^D = [1] is CO-LM: one vector, one product."""
@@ -153,39 +134,6 @@ def test_the_layer_is_an_ordinary_one_with_the_generated_parameters_in_values_an
     torch.testing.assert_close(mine.grad, other.grad, atol=1e-6, rtol=1e-5)
     for value, own in zip(parameters, separate.lstm.parameters(), strict=True):
         torch.testing.assert_close(value.grad, own.grad, atol=1e-5, rtol=1e-5)
-
-
-@every_batch
-@pytest.mark.parametrize("with_gradient", [True, False])
-def test_nothing_is_read_through_padding(lengths, with_gradient):
-    layer, (values, mask) = make_layer(), some_words(lengths)
-    with torch.set_grad_enabled(with_gradient):
-        together = layer(values, mask, 0, 0)
-        poisoned = layer(values.masked_fill(~mask[..., None], 50.0), mask, 0, 0)
-        assert torch.equal(together, poisoned)
-        for row, length in enumerate(lengths):
-            alone = layer(values[row : row + 1, :length], mask[row : row + 1, :length], 0, 0)
-            torch.testing.assert_close(together[row, :length], alone[0], atol=1e-6, rtol=0)
-
-
-def test_gradients_reach_the_vectors_and_are_those_of_differences():
-    layer, (values, mask) = make_layer().double(), some_words()
-    values = values.detach().double()
-
-    def total() -> Tensor:
-        return run_bilstm(layer.generator(1, 1), values, mask).square().sum()
-
-    total().backward()
-    for name, value in layer.named_parameters():
-        assert value.grad is not None
-        place = tuple(int(size) - 1 for size in value.shape)  # of domain 1 and task 1 in the vectors
-        outcomes = []
-        for sign in (1, -1):
-            with torch.no_grad():
-                value[place] += sign * 1e-6
-                outcomes.append(float(total()))
-                value[place] -= sign * 1e-6
-        assert float(value.grad[place]) == pytest.approx((outcomes[0] - outcomes[1]) / 2e-6, rel=1e-4), name
 
 
 @pytest.mark.parametrize("without", [None, "task", "domain"])

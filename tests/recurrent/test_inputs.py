@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from builders.files import write_names
 
 from crossner_cli.data.names import read_names
 from crossner_cli.data.sentences import Sentence
@@ -23,12 +23,6 @@ READER: Any = WordReader(Vocabulary(("Anna", "sang", "Abba")), WordInputs(charac
 TAGGER: Any = SimpleNamespace(encoder=SimpleNamespace(reader=READER), tag_set=TAG_SET)
 
 
-def read_dictionary(folder: Path, *names: str, phrases: bool = False) -> Dictionary:
-    path = folder / "names.tsv"
-    path.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
-    return Dictionary(read_names([path]), ("artist", "song"), phrases=phrases)
-
-
 def reading(raw: RawInputs, raw_batch_size: int = 32) -> TaskTrainingInputs:
     """The inputs of a stage that has read raw text."""
     inputs = TaskTrainingInputs.__new__(TaskTrainingInputs)
@@ -40,7 +34,8 @@ def reading(raw: RawInputs, raw_batch_size: int = 32) -> TaskTrainingInputs:
 @pytest.mark.parametrize("roles", [("source", "target"), ("target", "source")])
 def test_raw_text_has_the_domain_of_its_role_and_names_label_that_of_the_target_only(tmp_path, roles):
     words, domains = ("Abba", "sang", "Anna"), {"source": "news", "target": "songs"}
-    names = read_dictionary(tmp_path, "Abba\tartist", "Anna\tperson")
+    path = write_names(tmp_path, "Abba\tartist", "Anna\tperson")
+    names = Dictionary(read_names([path]), ("artist", "song"), phrases=False)
     raw = RawInputs({role: RawSentences([words]) for role in roles}, domains, names)
     labelled = {"source": [Sentence(words, ("O",) * 3, "news")]}
     _, *streams = make_streams(TAGGER, reading(raw), labelled, Batching(batch_size=8), 1)
@@ -48,16 +43,6 @@ def test_raw_text_has_the_domain_of_its_role_and_names_label_that_of_the_target_
     assert {role: batch.domain for role, batch in read.items()} == domains
     assert read["source"].tags is None
     assert read["target"].tags.tolist() == [[*TAG_SET.to_ids(["B-artist"]), UNLABELLED, UNLABELLED]]
-
-
-@pytest.mark.parametrize("phrases", [False, True])
-def test_names_of_several_words_label_raw_text_on_request(tmp_path, phrases):
-    names = read_dictionary(tmp_path, "Anna\tartist", "Dancing Queen\tsong", phrases=phrases)
-    raw = RawInputs({"target": RawSentences([("Anna", "sang", "Dancing", "Queen")])}, {"target": "songs"}, names)
-    labelled = {"source": [Sentence(("Abba",), ("O",), "news")]}
-    _, stream = make_streams(TAGGER, reading(raw), labelled, Batching(batch_size=8), 1)
-    artist, *song = TAG_SET.to_ids(("B-artist", "B-song", "I-song"))
-    assert stream.batch([0], 0).tags.tolist() == [[artist, UNLABELLED, *(song if phrases else [UNLABELLED] * 2)]]
 
 
 @pytest.mark.parametrize(("updates", "is_reread"), [(3, False), (4, True)])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
 
-from crossner_cli.recurrent.multi_cell import MultiCellLSTM, Order
-from crossner_cli.recurrent.multi_cell_recurrence import Recurrence, StepRecord
+from crossner_cli.recurrent.multi_cell import MultiCellLSTM
 
 WIDTH, HIDDEN = 3, 4
 EVERY = [0, 1, 2, 3]
@@ -91,18 +90,6 @@ def test_values_and_gradients_are_those_of_the_equations(cells: list[int], atten
         torch.testing.assert_close(one, other)
 
 
-def test_gradients_pass_the_check_by_differences() -> None:
-    layer, (words, mask) = make_layer(cells=2), some_words()
-    values = [words[1:, :2].requires_grad_(), *(value.detach().requires_grad_() for value in layer.parameters())]
-    names = [name for name, _ in layer.named_parameters()]
-
-    def states(words: Tensor, *weights: Tensor) -> Any:
-        arguments = words, mask[1:, :2], torch.tensor([1, 0]), 1
-        return torch.func.functional_call(layer, dict(zip(names, weights, strict=True)), arguments)[:3]
-
-    assert torch.autograd.gradcheck(states, values, fast_mode=True)
-
-
 def test_padding_changes_nothing_and_permuting_cells_permutes_their_contents_alone() -> None:
     layer, (words, mask) = make_layer(), some_words()
     alone = run(layer, words[1:2, :3], mask[1:2, :3], [0, 1])
@@ -146,40 +133,6 @@ def test_weights_are_drawn_by_the_width_that_each_reads() -> None:
         }
     for name, (weight, bound) in drawn.items():
         assert weight.abs().max() <= bound and weight.abs().mean() > 0.4 * bound, name
-
-
-def memories_of(layer: MultiCellLSTM) -> tuple[Tensor, Tensor, Tensor]:
-    """The c before and after each step but the last, (2, W - 1, B, H), and c_k, (2, W - 1, B, l, H)."""
-    words, mask = some_words()
-    weights = layer._weight(torch.tensor(EVERY), torch.double), layer.query[0], layer.key[0], layer.score[0]
-    hidden, _, cells = Recurrence.apply(words, *weights, Order.from_mask(mask).words, len(EVERY))
-    last = StepRecord(*hidden.grad_fn.saved_tensors[: len(StepRecord._fields)]).memory_before
-    return last[:, :-1], last[:, 1:], cells[:, :-1].detach()
-
-
-def test_the_memory_lies_between_its_last_value_and_the_cells_and_closed_gates_leave_it() -> None:
-    before, after, cells = memories_of(make_layer())
-    every = torch.cat([before[:, :, :, None], cells], dim=3)
-    assert (every.amin(dim=3) - 1e-12 <= after).all() and (after <= every.amax(dim=3) + 1e-12).all()
-    assert (after - before).abs().min() > 0
-    for name in ("type_gate", "shared_gates"):
-        layer = make_layer()
-        with torch.no_grad():
-            getattr(layer, name)[..., -1, :HIDDEN] = -1e6
-        before, after, cells = memories_of(layer)
-        assert torch.equal(before, after)
-        assert (cells == before[:, :, :, None]).all() == (name == "type_gate")
-
-
-def test_reading_backward_swaps_the_halves_where_both_directions_have_equal_weights() -> None:
-    layer, (words, _) = make_layer(), some_words()
-    with torch.no_grad():
-        for name, parameter in layer.named_parameters():
-            by_direction = parameter if name.startswith("shared") else parameter.transpose(0, 1)
-            by_direction[1] = by_direction[0]
-    mask = torch.ones(3, 5, dtype=torch.bool)
-    one, other = run(layer, words, mask, [0, 1]).hidden, run(layer, words.flip(1), mask, [0, 1]).hidden
-    torch.testing.assert_close(one[..., :HIDDEN].flip(1), other[..., HIDDEN:])
 
 
 def test_in_bf16_only_products_are_rounded() -> None:

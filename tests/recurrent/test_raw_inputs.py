@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from builders.files import write_names
 
 from crossner_cli.data.names import read_names
 from crossner_cli.data.sentences import Sentence
@@ -30,12 +31,6 @@ TAG_SET = TagSet({"songs": ("artist", "song"), "news": ("person",)})
 READER = WordReader(Vocabulary(("Anna", "sang", "Abba")), WordInputs(characters="none"), None)
 TYPES = ("artist", "song")
 MIXED = ("Abba\tartist", "Dancing Queen\tsong", "Paris\tcity", "Prince\tartist", "Prince\tsong")
-
-
-def write_names(folder: Path, *names: str) -> Path:
-    path = folder / "names.tsv"
-    path.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
-    return path
 
 
 def settings_of(method: str, *texts: str) -> Any:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from builders.files import write_names
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,14 +80,9 @@ def test_an_epoch_reads_every_sentence_once_in_another_order_than_the_last(tmp_p
     assert batch.is_raw and batch.tags is None and batch.domain == "songs" and batch.words == 4
 
 
-def dictionary(folder: Path, *names: str) -> Any:
-    path = folder / "names.tsv"
-    path.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
-    return read_names([path])
-
-
 def test_a_dictionary_labels_single_words_as_they_are_written_and_leaves_all_others_open(tmp_path):
-    names = dictionary(tmp_path, "Abba\tartist", "Dancing Queen\tsong", "Paris\tcity", "Prince\tartist", "Prince\tsong")
+    lines = ("Abba\tartist", "Dancing Queen\tsong", "Paris\tcity", "Prince\tartist", "Prince\tsong")
+    names = read_names([write_names(tmp_path, *lines)])
     words = ("Abba", "sang", "Dancing", "Queen", "in", "Paris", "for", "Prince", "abba")
     artist, song, inside = TAG_SET.to_ids(("B-artist", "B-song", "I-song"))
     assert label(words, names, TAG_SET, "songs", phrases=False) == {0: artist}
@@ -98,7 +94,8 @@ def test_a_dictionary_labels_single_words_as_they_are_written_and_leaves_all_oth
 
 @pytest.mark.parametrize(("scheme", "ends"), [("bio", ["I-artist", "B-song"]), ("bioes", ["E-artist", "S-song"])])
 def test_the_longest_of_the_names_that_begin_at_a_word_labels_it(tmp_path, scheme, ends):
-    names = dictionary(tmp_path, "Dancing Queen\tsong", "Dancing Queen Band\tartist", "Dancing\tsong", "Abba\tsong")
+    lines = ("Dancing Queen\tsong", "Dancing Queen Band\tartist", "Dancing\tsong", "Abba\tsong")
+    names = read_names([write_names(tmp_path, *lines)])
     tag_set = TagSet({"songs": ("artist", "song")}, scheme)
     found = label(("the", "Dancing", "Queen", "Band", "sang", "Abba"), names, tag_set, "songs", phrases=True)
     assert tag_set.from_ids(list(found.values())) == ["B-artist", "I-artist", *ends] and list(found) == [1, 2, 3, 5]

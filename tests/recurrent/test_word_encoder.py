@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from builders.starts import design_tagger
@@ -19,7 +18,6 @@ from crossner_cli.encoders.pretrained import read_tensors
 from crossner_cli.encoders.start import Start
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import load_encoder
-from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, method_names
 from crossner_cli.options import Finetune
@@ -39,11 +37,6 @@ from crossner_cli.training.streams import SentenceStream
 WORDS_ONLY = {"characters": "none", "word_size": 6, "input_dropout": 0.0}
 KNOWN = [Sentence(("Paris", "met", "anna", "Paris", "met")), Sentence(("the", "the"))]
 TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place")})
-
-
-@pytest.fixture(scope="module")
-def engine() -> Engine:
-    return start_engine(Finetune(device="cpu", precision="fp32", threads=1))
 
 
 @pytest.fixture
@@ -78,13 +71,6 @@ def test_a_word_has_its_row_or_that_of_its_lower_cased_form_or_the_unknown_one()
     assert 180 < unknown[::2].sum() < 320 and not unknown[1::2].any()
     (vectors,), _ = read(encoder.eval(), ("anna",))
     assert not torch.equal(vectors[0], encoder.unknown)
-
-
-def test_padding_of_words_and_characters_changes_nothing():
-    encoder = make(WordInputs())
-    (short, *_), _ = read(encoder, ("anna", "met"), ("the",) * 9, ("x" * 200,))
-    (alone,), _ = read(encoder, ("anna", "met"))
-    np.testing.assert_allclose(short[:2], alone, rtol=1e-5, atol=1e-6)
 
 
 def test_inputs_that_leave_nothing_to_read_are_refused():
@@ -295,18 +281,6 @@ def test_a_filter_gives_its_largest_value_over_the_characters_of_the_word_alone(
         vectors = layer.table(characters[row, :length]).T[None]
         alone = torch.nn.functional.conv1d(vectors, layer.convolution.weight, layer.convolution.bias, padding=1)
         torch.testing.assert_close(found[row], alone[0].amax(dim=1))
-
-
-def test_values_of_characters_are_dropped_before_the_convolution_in_training_alone():
-    encoder = make(WordInputs(words="none", input_dropout=0.0, character_dropout=0.5))
-    assert isinstance(encoder.characters, CharacterCNN)
-    seen: list[Tensor] = []
-    encoder.characters.convolution.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-    for is_training in (True, False):
-        read(encoder.train(is_training), ("Paris",) * 200)
-    dropped, whole = (values == 0 for values in seen)
-    assert 0.45 < dropped.float().mean() < 0.55 and not whole.any()
-    torch.testing.assert_close(seen[0][~dropped], 2 * seen[1][~dropped])
 
 
 def test_a_stream_of_words_is_read_in_constant_memory(monkeypatch):

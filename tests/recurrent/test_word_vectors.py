@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.recurrent import word_vectors
@@ -60,14 +58,6 @@ def test_keys_are_the_grams_of_begin_characters_and_end() -> None:
     assert character_ngrams("ab") == [*pairs, *triples, "4gram-#BEGIN#ab#END#"]
     assert character_ngrams("c") == ["2gram-#BEGIN#c", "2gram-c#END#", "3gram-#BEGIN#c#END#"]
     assert character_ngrams("") == ["2gram-#BEGIN##END#"]
-
-
-@given(st.text())
-def test_a_word_of_n_characters_has_three_n_keys(word) -> None:
-    # n + 2 symbols: n + 1 pairs, n triples and n - 1 quadruples.
-    keys = character_ngrams(word)
-    assert len(keys) == (3 * len(word) if word else 1)
-    assert keys == sorted(keys, key=lambda key: key[0])
 
 
 def test_training_without_gensim_tells_how_to_get_it(monkeypatch) -> None:

@@ -21,9 +21,8 @@ from typer.testing import CliRunner
 from crossner_cli.cli import app
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, split_tag
-from crossner_cli.engine.devices import Engine, start_engine
+from crossner_cli.engine.devices import Engine
 from crossner_cli.methods.laner import LANER, Prefix
-from crossner_cli.options import Inspect
 from crossner_cli.recurrent import multi_cell_recurrence
 from crossner_cli.recurrent.methods.moee import MoEETagger
 from crossner_cli.recurrent.methods.multi_cell_lstm import MultiCellTagger
@@ -33,11 +32,6 @@ from crossner_cli.reports.inspection import collect_states, inspect_sentence
 from crossner_cli.taggers.folder import save_tagger
 
 HOSTILE = "$x^2$ <b>&amp;</b> _under \u65e5\u672c"
-
-
-@pytest.fixture(scope="module")
-def engine() -> Engine:
-    return start_engine(Inspect(device="cpu", threads=1, precision="fp32"))
 
 
 def test_the_experts_shown_are_those_that_are_mixed(tiny_encoder_folder: Path) -> None:

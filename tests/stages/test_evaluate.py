@@ -19,7 +19,6 @@ from safetensors.torch import load_file, save_file
 from crossner_cli.data.sentences import PreparedData, read_sentences
 from crossner_cli.data.tags import TagSet, to_spans, to_tags
 from crossner_cli.encoders.transformer import load_encoder
-from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.fine_grained import ERRORS
 from crossner_cli.evaluation.finished import name_evaluation
@@ -47,11 +46,6 @@ SPLITS = {
     "dev": "acme\tB-company\nin\tO\nparis\tB-place\n\n",
     "test": "anna\tB-person\nvisited\tO\nthe\tB-place\nlondon\tI-place\n\nacme\tB-company\n\nx-ray\tO\nof\tO\n\n",
 }
-
-
-@pytest.fixture(scope="module")
-def engine():
-    return start_engine(Evaluate(device="cpu", precision="fp32", threads=1))
 
 
 @pytest.fixture

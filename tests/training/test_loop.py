@@ -17,10 +17,9 @@ from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from crossner_cli.encoders.subwords import EncodedSentence
-from crossner_cli.engine.devices import Engine, start_engine
+from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import OtherUnits
-from crossner_cli.options import Finetune
 from crossner_cli.run.progress import exhaust
 from crossner_cli.training import checkpoints as checkpoints_module
 from crossner_cli.training import loop as training_module
@@ -108,11 +107,6 @@ class Regression(nn.Module):
     def forward(self, batch: Numbers) -> dict[str, Tensor]:
         errors = (self.layer(self.dropout(batch.values)) - 2 * batch.values - 1) ** 2
         return {"all": errors.sum(), "large": errors[batch.values > 0.4].sum()}
-
-
-@pytest.fixture
-def engine() -> Engine:
-    return start_engine(Finetune(device="cpu", precision="fp32", threads=1))
 
 
 def fit_whole(engine: Engine, model: nn.Module, stream: Any, rate: float = 0.05, score: Any = None, **plan: Any) -> Any:

@@ -18,7 +18,6 @@ from crossner_cli.data.tags import TagSet, illegal_positions, to_spans
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, head_tensors, read_settings
-from crossner_cli.recurrent.methods.bilstm_crf import BiLSTMCRFTagger
 from crossner_cli.recurrent.methods.coach import (
     FIRST,
     INSIDE,
@@ -31,7 +30,6 @@ from crossner_cli.recurrent.methods.coach import (
 from crossner_cli.recurrent.word_encoder import WordEncoder
 from crossner_cli.recurrent.word_reader import Vocabulary, WordInputs
 
-ONE_TYPE = TagSet({"news": ("person",)})
 TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place"), "numbers": ("amount",)})
 GOLD = (
     ("B-person", "I-person", "O", "B-place", "B-place", "I-place", "I-place"),
@@ -200,27 +198,6 @@ def test_the_losses_are_those_of_a_crf_and_of_a_softmax_over_types():
     torch.testing.assert_close(losses["boundaries"], -likely.sum())
 
 
-def test_with_one_type_coach_is_a_boundary_tagger_under_another_name():
-    gold = (("B-person", "I-person", "O", "B-person", "B-person", "I-person", "O"), ("O", "O"))
-    coach, batch = given(tag_set=ONE_TYPE, gold=gold, domains=("news", "news"))
-    plain, _ = given(tag_set=ONE_TYPE, gold=gold, domains=("news", "news"), method="bilstm-crf")
-    assert isinstance(plain, BiLSTMCRFTagger)
-    plain.load_state_dict(
-        {
-            name.replace("boundary_layer", "tag_layer"): value
-            for name, value in coach.state_dict().items()
-            if name.startswith(("encoder.", "lstm.", "boundary_layer."))
-        }
-    )
-    losses = coach.loss(batch)
-    torch.testing.assert_close(losses["boundaries"], plain.loss(batch)["crf"])
-    assert losses["types"].item() == 0
-    found, expected = coach.decode(batch), plain.decode(batch)
-    assert found.tags == expected.tags and any(map(any, found.tags))
-    for row, other in zip(found.probabilities, expected.probabilities, strict=True):
-        assert row == pytest.approx(other)
-
-
 def test_a_batch_without_an_entity_costs_nothing_but_its_boundaries():
     tagger, batch = given(gold=(("O", "O"), ("O",)), domains=("news", "songs"))
     losses = tagger.loss(batch)
@@ -292,18 +269,6 @@ def decoded(boundaries: Sequence[int], legal: str, scheme: Any = "bio") -> list[
     tagger.boundary_layer.scores = lambda states: 1e3 * functional.one_hot(torch.tensor([boundaries]), 3).float()
     (tags,) = tagger.decode(batch).tags
     return tag_set.from_ids(tags)
-
-
-def test_entities_are_typed_by_the_states_that_their_boundaries_are_told_from(monkeypatch):
-    tagger, batch = given("dropout=0.5")
-    read: list[Tensor] = []
-    type_entities, tell = tagger.entity_reader.forward, tagger.boundary_layer.loss
-    monkeypatch.setattr(
-        tagger.entity_reader, "forward", lambda states, *_: read.append(states) or type_entities(states, *_)
-    )
-    monkeypatch.setattr(tagger.boundary_layer, "loss", lambda states, *_: read.append(states) or tell(states, *_))
-    tagger.train().loss(batch)
-    assert torch.equal(*read) and 0.2 < float((read[0] == 0).float().mean()) < 0.8, "dropout and all"
 
 
 # Settings and precision

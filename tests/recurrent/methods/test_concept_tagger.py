@@ -125,15 +125,6 @@ def test_each_pass_reads_one_sentence_and_one_type_of_its_domain_and_no_padding(
 
 
 @both
-def test_a_description_is_read_by_the_passes_of_its_type_only(method):
-    tagger, batch = given(method)
-    before = passes_of(tagger, batch)
-    tagger.descriptions[1 + TAG_SET.types.index("artist")] += 1
-    for (sentence, entity_type), scores in passes_of(tagger, batch).items():
-        assert torch.equal(scores, before[sentence, entity_type]) == (entity_type != "artist")
-
-
-@both
 def test_passes_that_do_not_fit_into_memory_at_once_are_the_same(method, monkeypatch):
     tagger, batch = given(method)
 
@@ -219,18 +210,6 @@ def probabilities_of(tagger: Any, batch: Batch, sentence: int) -> list[dict[str,
                 weights[tag] = float(shares[range(len(types)), word, classes].prod())
         found.append({tag: weight / sum(weights.values()) for tag, weight in weights.items()})
     return found
-
-
-@both
-def test_merged_probabilities_are_those_of_independent_passes_of_which_one_at_most_names_a_word(method):
-    tagger, batch = given(method)
-    merged = tagger._merge(tagger._passes(batch), 3).exp()
-    for row, length in enumerate(LENGTHS):
-        for word, expected in enumerate(probabilities_of(tagger, batch, row)):
-            found = dict(zip(TAG_SET.tags, merged[row, word].tolist(), strict=True))
-            assert found == pytest.approx({tag: expected.get(tag, 0.0) for tag in found}, abs=1e-5)
-            assert sum(found.values()) == pytest.approx(1, abs=1e-5)
-        assert bool(merged[row, :length].isfinite().all())
 
 
 @both
@@ -402,19 +381,6 @@ def test_descriptions_given_beside_a_start_are_read_and_those_of_other_types_sta
             assert torch.equal(new.descriptions[row], old.descriptions[there] if of == "old" else own[row])
 
 
-def test_a_type_that_is_described_anew_keeps_the_examples_that_only_its_start_was_given(tmp_path):
-    known = "anna bach song name place"
-    old = over_words("robust-tagger", TagSet({"news": ("song", "place")}), known, 1, "examples=song=anna+bach")
-    save_tagger(old, tmp_path)
-    new = over_words("robust-tagger", old.tag_set, known, 2, "descriptions=song=name")
-    own = new.descriptions.clone()
-    carry_over(new, tmp_path, CarryOver("old"))
-    assert torch.equal(new.descriptions[1], own[1]) and not torch.equal(own[1], old.descriptions[1])
-    places = min(new.examples.shape[1], old.examples.shape[1])
-    assert torch.equal(new.examples[1, :places], old.examples[1, :places])
-    assert new.is_example[1].sum() == 2
-
-
 def started_with_examples(folder: Path, before: str, now: str) -> tuple[Any, Any, dict[str, Tensor]]:
     """A robust tagger, one that starts from it, and what the second one would have without a start."""
     known = "anna bach paris oslo rome"
@@ -445,15 +411,3 @@ def test_a_list_of_the_start_that_is_longer_than_those_given_here_is_cut(tmp_pat
     save_tagger(new, tmp_path / "new")
     again = load_tagger(tmp_path / "new", start_engine(Finetune(device="cpu", precision="fp32", threads=1)))
     assert torch.equal(again.examples, new.examples) and torch.equal(again.is_example, new.is_example)
-
-
-@both
-def test_the_vectors_of_words_learn_but_not_by_describing_types(method):
-    tagger = over_words(method, TagSet({"news": ("person", "place")}), "anna person place Quigley Samokhalova", 1)
-    reader = tagger.encoder.reader
-    gold = [Sentence(("anna", "Oslo"), ("B-person", "O"), "news")]
-    tagger.loss(reader.collate(reader.encode(gold, tagger.tag_set)))["tags"].backward()
-    learnt = tagger.encoder.words.weight.grad.any(dim=1).tolist()
-    assert dict(zip(tagger.encoder.vocabulary.words, learnt, strict=True)) == {
-        word: word == "anna" for word in tagger.encoder.vocabulary.words
-    }

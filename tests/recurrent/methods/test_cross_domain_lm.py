@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,10 +25,8 @@ from builders.tasks import (
 from torch import Tensor
 
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.subwords import UNLABELLED, Batch
+from crossner_cli.encoders.subwords import UNLABELLED
 from crossner_cli.methods.contract import head_tensors, read_settings
-from crossner_cli.recurrent.bilstm import BiLSTM
-from crossner_cli.recurrent.generated_lstm import GeneratedBiLSTM
 from crossner_cli.recurrent.language_model import SampledSoftmax, language_model_loss
 from crossner_cli.recurrent.methods.cross_domain_lm import LM, NER, CrossDomainLM
 from crossner_cli.recurrent.multi_task import PER_DOMAIN
@@ -54,21 +51,6 @@ UNSUPERVISED = "tasks=source-ner,source-lm,target-lm"
 )
 def test_an_update_reads_a_batch_of_each_task(settings, streams):
     assert read_settings(CrossDomainLM, settings).streams == streams
-
-
-def test_settings_choose_the_bilstm_and_the_softmax_in_the_sizes_of_the_paper():
-    sizes = {"full": (3, 2), "domain": (3, 0), "task": (0, 2)}
-    for generator, (domain_size, task_size) in sizes.items():
-        own = over_vectors(f"generator={generator}").lstm.generator
-        assert own.weights[0].shape[-2:] == (max(1, task_size), max(1, domain_size))
-        learnt = {name for name, _ in own.named_parameters() if "vectors" in name}
-        assert ("domain_vectors" in learnt, "task_vectors" in learnt) == (domain_size > 0, task_size > 0)
-    assert isinstance(over_vectors("generator=none").lstm, BiLSTM)
-    assert over_vectors("tasks=target-ner,source-ner").language_model is None
-    assert over_vectors().language_model.weight.shape == (WORDS + 1, 6), "one table for both directions and domains"
-    tagger = CrossDomainLM(cast("Any", GivenVectors(torch.zeros(1, 1, 150))), TAG_SET, CrossDomainLM.Hyperparameters())
-    assert isinstance(tagger.lstm, GeneratedBiLSTM) and tagger.lstm.output_dim == 200
-    assert sum(value.numel() for value in tagger.lstm.generator.weights) == 201_600 * 64
 
 
 @pytest.mark.parametrize(
@@ -210,25 +192,6 @@ def test_a_batch_of_both_domains_is_the_sum_of_its_sentences_and_an_unknown_doma
     torch.testing.assert_close(tagger.loss(mixed), alone)
 
 
-def test_a_domain_weighs_the_same_however_many_sentences_of_the_other_one_are_read():
-    tagger = over_vectors()
-
-    def gradient(*batches: Batch) -> dict[str, Tensor]:
-        """Of an update as the training loop divides its terms."""
-        units: dict[str, int] = {}
-        for batch in batches:
-            for name, count in tagger.units(batch).items():
-                units[name] = units.get(name, 0) + count
-        tagger.zero_grad()
-        shares = [term / units[name] for batch in batches for name, term in tagger.loss(batch).items()]
-        torch.stack(shares).sum().backward()
-        return {name: value.grad.clone() for name, value in tagger.named_parameters()}
-
-    once, thrice = gradient(TARGET_NER, SOURCE_NER), gradient(TARGET_NER, SOURCE_NER, SOURCE_NER, SOURCE_NER)
-    for name, value in once.items():
-        torch.testing.assert_close(thrice[name], value)
-
-
 @pytest.mark.parametrize(
     "settings", [*((f"generator={kind}",) for kind in ("full", "domain", "task", "none")), STACKED]
 )
@@ -291,61 +254,12 @@ def test_tags_and_types_read_the_last_of_several_layers_and_language_models_the_
     assert not any(name.startswith("upper") for name in learnt)
 
 
-def test_layers_of_two_modules_are_those_of_one_lstm():
-    """With equal weights what tags read is what a BiLSTM of three layers says, as ``multi-task-lstm`` has it."""
-    tagger, other = over_vectors(*STACKED), over_vectors("lstm_layers=3", method="multi-task-lstm")
-    below, above = tagger.lstm.lstm.state_dict(), tagger.upper.lstm.state_dict()
-    moved = {re.sub(r"_l(\d)", lambda found: f"_l{int(found[1]) + 1}", name): value for name, value in above.items()}
-    other.lstm.lstm.load_state_dict(below | moved)
-    words, mask = tagger.encoder.vectors, TARGET_NER.word_mask
-    torch.testing.assert_close(tagger.tag_states(words, mask, TARGET), other.tag_states(words, mask, TARGET))
-
-
-def test_without_a_language_model_and_with_one_hot_tasks_it_is_co_ner():
-    full, plain = (
-        over_vectors("lm_weight=0"),
-        over_vectors("tasks=target-ner,source-ner", "generator=domain", "target_weight=2"),
-    )
-    values, generator = full.state_dict(), full.lstm.generator
-    with torch.no_grad():
-        generator.task_vectors.copy_(torch.eye(2))
-        for weight, own in zip(generator.weights, plain.lstm.generator.weights, strict=True):
-            own.copy_(weight[..., NER : NER + 1, :])
-    plain.load_state_dict(
-        {name: value for name, value in values.items() if name in plain.state_dict() and "weights" not in name},
-        strict=False,
-    )
-    for batch in (TARGET_NER, SOURCE_NER):
-        (name,) = plain.loss(batch)
-        torch.testing.assert_close(full.loss(batch)[name], plain.loss(batch)[name])
-        assert full.decode(batch) == plain.decode(batch)
-    of_full, of_plain = (step(tagger, TARGET_NER, SOURCE_NER) for tagger in (full, plain))
-    for name, gradient in of_plain.items():
-        of_ner = of_full[name][..., NER : NER + 1, :] if "weights" in name else of_full[name]
-        torch.testing.assert_close(of_ner, gradient)
-
-
 # What learns from what
 
 
 def learns(gradient: Tensor | None) -> list[bool]:
     assert gradient is not None
     return gradient.flatten(1).any(dim=1).tolist()
-
-
-def test_vectors_learn_from_batches_of_their_domain_and_task_only():
-    names = ("lstm.generator.domain_vectors", "lstm.generator.task_vectors")
-    tagger = over_vectors("lm_text=raw")
-    cases = [
-        ((TARGET_NER,), ([True, False], [True, False])),
-        ((SOURCE_NER,), ([False, True], [True, False])),
-        ((TARGET_LM,), ([True, False], [False, True])),
-        ((SOURCE_NER, SOURCE_LM), ([False, True], [True, True])),
-        ((SOURCE_NER, TARGET_LM), ([True, True], [True, True])),
-    ]
-    for batches, expected in cases:
-        gradients = step(tagger, *batches)
-        assert tuple(learns(gradients[name]) for name in names) == expected
 
 
 # Decoding
@@ -402,23 +316,6 @@ def test_training_tells_words_from_drawn_ones_and_corrects_for_how_likely_these_
     torch.manual_seed(1)
     states = tagger.lstm(tagger.encoder.vectors, mask)
     torch.testing.assert_close(found, language_model_loss(head, states, TARGET_LM.word_ids, mask))
-
-
-def test_every_layer_is_dropped_before_it_is_read():
-    class Turned(torch.nn.Module):
-        def forward(self, values):
-            return -values
-
-    tagger, other = (
-        over_vectors(*STACKED, "dropout=0.5"),
-        over_vectors("lstm_layers=3", "dropout=0.5", method="multi-task-lstm"),
-    )
-    assert tagger.upper.between.p == tagger.upper.lstm.dropout == other.lstm.between.p == other.lstm.lstm.dropout == 0.5
-    tagger.dropout = Turned()  # in the place of what drops values
-    words, mask = tagger.encoder.vectors, TARGET_NER.word_mask
-    first = -tagger.lstm(words, mask)
-    torch.testing.assert_close(tagger._states(words, mask, TARGET, LM), first)
-    torch.testing.assert_close(tagger.tag_states(words, mask, TARGET), -tagger.upper(first, mask))
 
 
 @pytest.mark.parametrize("method", ["cross-domain-lm", "multi-cell-lstm"])

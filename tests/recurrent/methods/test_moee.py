@@ -10,16 +10,14 @@ import torch
 from builders.taggers import TAG_SET
 from builders.tasks import GivenVectors
 from torch import Tensor
-from torch.nn import functional
 
 from crossner_cli.data.tags import TagSet, illegal_positions
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.layers.crf import TagLayer
-from crossner_cli.methods.contract import Tagger, find_method, read_settings
-from crossner_cli.recurrent.methods.moee import EntityExperts, MoEETagger
+from crossner_cli.methods.contract import find_method, read_settings
+from crossner_cli.recurrent.methods.moee import MoEETagger
 from crossner_cli.recurrent.methods.mtl import entity_class_of_tags
 
-ONE_TYPE = TagSet({"news": ("person",)})
 SMALL = ("lstm_size=6", "dropout=0")
 SETTINGS = {
     "the paper's": (),
@@ -53,31 +51,7 @@ def states_of(tagger: Any, batch: Batch) -> Tensor:
     return states
 
 
-def outputs_of(experts: EntityExperts, states: Tensor) -> Tensor:
-    """Each expert on its own, (B, W, E, S)."""
-    pairs = zip(experts.weight, experts.bias, strict=True)
-    return torch.stack([functional.linear(states, weight, bias) for weight, bias in pairs], dim=2)
-
-
-def reached(tagger: Tagger, term: str, batch: Batch) -> set[str]:
-    """The parts of a tagger that a loss term sends a gradient to."""
-    tagger.zero_grad()
-    tagger.loss(batch)[term].backward()
-    return {name.partition(".")[0] for name, value in tagger.named_parameters() if value.grad is not None}
-
-
 # The experts and their gate
-
-
-def test_a_mixture_lies_among_what_its_experts_say():
-    tagger, batch = given("moee")
-    states = states_of(tagger, batch)
-    mixture, gate = tagger._mixture(states)
-    alpha, outputs = gate.softmax(dim=-1), outputs_of(tagger.experts, states)
-    assert alpha.min() >= 0
-    torch.testing.assert_close(alpha.sum(dim=-1), torch.ones(3, 7))
-    torch.testing.assert_close(mixture, sum(alpha[..., a, None] * outputs[:, :, a] for a in range(4)))
-    assert bool((mixture <= outputs.amax(dim=2) + 1e-5).all() and (mixture >= outputs.amin(dim=2) - 1e-5).all())
 
 
 def test_with_a_constant_gate_the_experts_are_one_factorised_emission():
@@ -129,28 +103,7 @@ def test_task1_merges_the_types(scheme, classes):
     assert max(found) == classes - 1
 
 
-def test_with_one_type_task1_is_task2():
-    assert entity_class_of_tags(ONE_TYPE, 3).tolist() == [0, 1, 2]
-    tagger, batch = given("mtl", tag_set=ONE_TYPE)
-    tagger.entity_layer.load_state_dict(tagger.tag_layer.state_dict())
-    losses = tagger.loss(batch)
-    assert torch.equal(losses["tags"], losses["entity"])
-
-
 # Losses
-
-
-@both
-@every_version
-def test_each_loss_reaches_its_own_layers_and_the_shared_ones_only(method, settings):
-    tagger, batch = given(method, *settings)
-    shared = {"encoder"} | ({"context"} if tagger.context.bilstm is not None else set())
-    own = {"tags": {"tag_layer"}, "entity": {"entity_layer"}}
-    if method == "moee":
-        own = {"tags": {"tag_layer", "experts", "gate"}, "gate": {"gate"}, "entity": {"entity_layer"}}
-    assert {term: reached(tagger, term, batch) for term in tagger.units(batch)} == {
-        term: shared | parts for term, parts in own.items()
-    }
 
 
 @both
@@ -246,18 +199,3 @@ def test_without_its_second_task_mtl_is_the_bilstm_crf_beside_which_its_gain_is_
     assert losses[0] == pytest.approx(losses[1])
     undropped = float(sum(plain.eval().loss(batch).values()).detach())
     assert losses[1] != pytest.approx(undropped, abs=1e-3), "training drops values"
-
-
-@both
-def test_a_word_of_the_softmax_version_gets_its_likeliest_tag_where_every_sequence_is_legal(method):
-    tagger, batch = given(method, "decoder=softmax")
-    read = states_of(tagger, batch)
-    if method == "moee":
-        read = tagger._mixture(read)[0]
-    domain = torch.tensor(TAG_SET.of("news"))
-    shares = tagger.tag_layer.scores(read).masked_fill(~domain, -torch.inf).softmax(dim=-1)
-    best = shares.max(dim=-1)
-    found = tagger.decode(batch)
-    for row, length in enumerate(batch.word_mask.sum(dim=1).tolist()):
-        assert found.tags[row] == best.indices[row, :length].tolist()
-        assert found.probabilities[row] == pytest.approx(best.values[row, :length].tolist(), abs=1e-6)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from pathlib import Path
 from typing import Any
 
@@ -131,16 +130,6 @@ def test_the_type_losses_are_cross_entropies_of_types_without_prefix(tiny_encode
         torch.testing.assert_close(losses[f"{name} source"], -chosen.log().sum())
 
 
-def test_the_attention_loss_can_vanish_which_a_second_softmax_would_forbid(tiny_encoder_folder):
-    tagger = make(tiny_encoder_folder)
-    scores, mask = torch.tensor([[[[50.0, 0, 0], [30.0, 0, 0]]]]), torch.ones(1, 1, dtype=torch.bool)
-    states = states_of(tagger, of_domain(tagger, "news"), NEWS)._replace(attention=scores)
-    loss = tagger._type_loss(tagger.attention_scores(states, NEWS), torch.zeros(1, 1).long(), mask, NEWS)
-    assert loss < 1e-9
-    twice = torch.nn.functional.cross_entropy(scores.softmax(dim=-1).mean(dim=2)[0], torch.zeros(1).long())
-    assert float(twice) == pytest.approx(math.log(math.e + 2) - 1)
-
-
 def test_weights_multiply_their_terms_and_zero_leaves_a_term_out(tiny_encoder_folder):
     plain = make(tiny_encoder_folder)
     batch = of_domain(plain, "news")
@@ -175,39 +164,6 @@ def test_raw_text_is_predicted_in_both_directions_from_states_without_dropout(ti
     assert found[0] == pytest.approx(found[1]) == pytest.approx(0.5 * float(expected.detach()))
     none = make(tiny_encoder_folder, LM, "lm_weight=0")
     assert learn(none, raw(of_domain(none, "news"))) == set()
-
-
-def test_dropout_lies_before_tags_and_type_prediction_and_not_before_attention(tiny_encoder_folder):
-    tagger = make(tiny_encoder_folder)
-    batch = of_domain(tagger, "news")
-    whole = tagger.loss(batch)
-    tagger.dropout = torch.nn.Threshold(torch.inf, 0.0)  # type: ignore[assignment]  # drops everything
-    assert batch.tags is not None
-    found, states = tagger.loss(batch), states_of(tagger, batch, NEWS)
-    hidden = tagger.tag_loss(torch.zeros_like(states.hidden), batch.tags, batch.word_mask, NEWS)
-    assert not tagger.tag_states(tagger.encoder(batch), batch.word_mask, NEWS).any()
-    torch.testing.assert_close(found["tags target"], hidden)
-    bias = tagger.type_score.bias[tagger.cells_of(NEWS)].expand(*batch.word_mask.shape, -1)
-    entity = tagger._type_loss(bias, batch.tags, batch.word_mask, NEWS)
-    torch.testing.assert_close(found["entity target"], entity)
-    torch.testing.assert_close(found["attention target"], whole["attention target"])
-
-
-def test_what_asks_and_what_is_asked_are_never_one_matrix(tiny_encoder_folder):
-    """The released code reads P where Q is meant, for the source."""
-    for setting in ("shared", "domain"):
-        tagger = make(tiny_encoder_folder, f"attention={setting}")
-        for number, domain in ((NEWS, "news"), (SONGS, "songs")):
-            batch, own = of_domain(tagger, domain), number if setting == "domain" else 0
-            attention = tagger.lstm.query, tagger.lstm.key, tagger.lstm.score
-            for weight in attention:
-                before = states_of(tagger, batch, number).attention[batch.word_mask]
-                with torch.no_grad():
-                    weight[own] += torch.randn_like(weight[own])
-                after = states_of(tagger, batch, number).attention[batch.word_mask]
-                assert not torch.allclose(before, after)
-            gradients = learn(tagger, batch, f"attention {'target' if domain == 'news' else 'source'}")
-            assert gradients >= {"lstm.query", "lstm.key", "lstm.score"}
 
 
 def test_words_of_raw_text_without_a_type_teach_no_types(tiny_encoder_folder):
