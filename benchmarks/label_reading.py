@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli.data.documents import Document, TaggedDocument, Totals
-from crossner_cli.data.domains import read_domain
+from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.text import segment
 from crossner_cli.prediction.output import make_writer
 

@@ -17,7 +17,8 @@ import torch
 from measuring import Measured, Side, measure_in_turn, show, tabulate
 from torch import Tensor, nn
 
-from crossner_cli.data.domains import find_domain, read_domain
+from crossner_cli.data.domains import find_domain
+from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.start import Start, TaggerDesign

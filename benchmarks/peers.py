@@ -28,7 +28,8 @@ from measuring import show
 from rich.box import MARKDOWN
 from rich.table import Table
 
-from crossner_cli.data.domains import cache_folder, find_domain, read_domain
+from crossner_cli.data.domains import cache_folder, find_domain
+from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.sentences import SPLITS, read_sentences, write_sentences
 from crossner_cli.encoders.names import resolve_encoder
 from crossner_cli.engine.devices import count_cores

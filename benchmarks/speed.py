@@ -27,7 +27,8 @@ from fine_tuning import FineTuning
 from measuring import Measured, Side, Stopwatch, measure_in_turn, show, tabulate
 from text_tagging import TextTagging
 
-from crossner_cli.data.domains import find_bundled, find_domain, read_domain
+from crossner_cli.data.domains import find_bundled, find_domain
+from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.tags import TagSet
 from crossner_cli.engine.devices import count_cores
 from crossner_cli.errors import CrossNERError

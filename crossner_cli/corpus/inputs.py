@@ -16,7 +16,7 @@ from crossner_cli.corpus.mediawiki_dump import is_dump
 from crossner_cli.corpus.raw_files import remove_repeated
 from crossner_cli.corpus.triples import is_triples
 from crossner_cli.corpus.wikipedia import write_articles
-from crossner_cli.data.domains import LabelledDomain
+from crossner_cli.data.labelled import LabelledDomain
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import to_spans
 from crossner_cli.errors import CrossNERError

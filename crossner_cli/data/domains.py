@@ -1,4 +1,4 @@
-"""Data sets: those known by name and those in folders, all their splits read in one tag scheme, and parts of them."""
+"""Data sets at hand: those known by name, which are fetched, those of the hub, and the user's files and folders."""
 
 from __future__ import annotations
 
@@ -6,20 +6,15 @@ import json
 import logging
 import os
 import shutil
-import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from crossner_cli.data.files import BAD_LINE, EXAMPLES, Repairs
 from crossner_cli.data.formats.brat import is_brat
 from crossner_cli.data.formats.hugging_face import HUB, fetch_from_hub
-from crossner_cli.data.formats.spans import Located
-from crossner_cli.data.labelled import form_of, read_labelled
-from crossner_cli.data.sentences import SPLITS, Sentence
-from crossner_cli.data.tags import OUTSIDE, Scheme, Span, detect_scheme, illegal_positions, to_spans, to_tags
+from crossner_cli.data.formats.known import FORMATS
+from crossner_cli.data.sentences import SPLITS
 from crossner_cli.errors import CrossNERError, suggest, suggest_path
 from crossner_cli.run.storage import digest_file
 
@@ -30,13 +25,10 @@ CACHE_HINT = "CROSSNER_CACHE=FOLDER names another one."
 SPLIT_OF_STEM = {"train": "train", "test": "test"} | dict.fromkeys(
     ("dev", "valid", "validation", "devel", "eval", "val"), "dev"
 )
-COLUMN_ENDINGS = (".txt", ".conll", ".tsv", ".bio", ".iob", ".iob2", ".bioes", ".conllu", ".conllup")
-ENDINGS = (*COLUMN_ENDINGS, ".jsonl", ".json", ".ndjson", ".parquet", ".spacy")
+OF_FORMATS = {ending for row in FORMATS.values() if row.reads for ending in row.endings}
+ENDINGS = sorted({".txt", ".conllu", ".conllup", ".json"} | OF_FORMATS)
 FOLDER_HINT = f"A folder holds train, dev and test files, each ending in one of {' '.join(ENDINGS)}; or give one file."
 INNER_FOLDERS = ("data", "dataset")  # of data sets on the hub
-SOFT_DROPPED = "probabilities of tags in another scheme than the run's dropped"
-COPY = "sentence that a later file of the split has, too, left out"
-ILLEGAL_TAG = "tag that cannot follow the one before it repaired"
 
 
 @dataclass(frozen=True)
@@ -93,20 +85,6 @@ class Domain:
     def is_cached(self) -> bool:
         """Return whether all comes from the cache, so that it was prepared, and warned of, before."""
         return set(self.origins.values()) == {"cache"}
-
-
-@dataclass(frozen=True)
-class LabelledDomain:
-    """A data set as read: its sentences by split, tagged in the scheme asked for.
-
-    Types are in the order in which train, dev and test first show them; ``found_scheme`` is that of the files:
-    ``iob1``, ``bio`` or ``bioes`` (which BILOU and BMES equal).
-    """
-
-    splits: dict[str, list[Sentence]]
-    types: tuple[str, ...]
-    found_scheme: str
-    repairs: Repairs
 
 
 def known_domains() -> dict[str, KnownDomain]:
@@ -307,88 +285,3 @@ def _download(folder: str, file: KnownFile, path: Path) -> str | None:
 
 def _copy(source: str, target: str, _: Any) -> None:
     shutil.copyfile(source, target)
-
-
-def read_domain(
-    files: Mapping[str, Sequence[Path]],
-    *,
-    name: str = "",
-    scheme: Scheme = "bio",
-    labels_format: str | None = None,
-    columns: str | None = None,
-    skips_bad_lines: bool = False,
-) -> LabelledDomain:
-    """Read every split of a data set and write its tags in one scheme.
-
-    The scheme of the files is detected over all splits together, as one split may be too small to tell. Entities are
-    conlleval's, so legal sequences are converted without loss and illegal ones are repaired and counted.
-
-    Raises:
-        CrossNERError: A file cannot be read, is malformed, or holds no sentence.
-    """
-    repairs = Repairs(skips_bad_lines=skips_bad_lines)
-    found = {split: _read_split(paths, repairs, labels_format, columns) for split, paths in files.items()}
-    # A sentence without entities is legal in every scheme.
-    found_scheme = detect_scheme(
-        tags for located in found.values() for _, each in located if set(tags := each.sentence.tags or ()) != {OUTSIDE}
-    )
-    splits: dict[str, list[Sentence]] = {}
-    types: dict[str, None] = {}
-    contradicting: list[str] = []
-    seen: dict[tuple[str, tuple[str, ...]], list[Span]] = {}
-    for split, sentences in found.items():
-        splits[split] = []
-        for file, located in sentences:
-            tags = located.sentence.tags or ()
-            for position in illegal_positions(tags, found_scheme):
-                line = located.lines[min(position, len(tags) - 1)]
-                repairs.add(ILLEGAL_TAG, f"{file}:{line}")
-            spans = to_spans(tags)
-            known = seen.setdefault((split, located.sentence.words), spans)
-            if known != spans:
-                contradicting.append(f"{file}:{located.lines[0]}")
-            types.update(dict.fromkeys(span.type for span in spans))
-            words = located.sentence.words
-            new = tuple(to_tags(spans, len(words), scheme))
-            soft = located.sentence.soft
-            if soft is not None and located.sentence.tags != new:
-                repairs.add(SOFT_DROPPED, f"{file}:{located.lines[0]}")
-                soft = None
-            splits[split].append(Sentence(words, new, name, soft))
-    if contradicting:
-        first = ", ".join(contradicting[:EXAMPLES])
-        number = len(contradicting)
-        repairs.warnings.append(f"{number} sentences stand in a split again with other labels (first: {first}).")
-    repairs.warnings += map("Entity types that look alike: {}. Is it one type?".format, _alike(types))
-    return LabelledDomain(splits, tuple(types), found_scheme, repairs)
-
-
-def _read_split(
-    paths: Sequence[Path], repairs: Repairs, labels_format: str | None, columns: str | None
-) -> list[tuple[Path, Located]]:
-    """Read the sentences of all files of a split; of texts that several files have the last is kept."""
-    texts: list[tuple[str, Path, list[Located]]] = []
-    for path in paths:
-        located = read_labelled(path, repairs, labels_format=labels_format, columns=columns)
-        for sentences in (list(group) for _, group in groupby(located, key=lambda each: each.lines[0])):
-            texts.append((" ".join(word for each in sentences for word in each.sentence.words), path, sentences))
-    last = {text: path for text, path, _ in texts}
-    for text, path, sentences in texts:
-        if last[text] != path:
-            repairs.add(COPY, f"{path}:{sentences[0].lines[0]}", len(sentences))
-    found = [(path, each) for text, path, sentences in texts if last[text] == path for each in sentences]
-    if not found:
-        left = ", ".join(f"{times} times: {kind}" for kind, times in repairs.counts.items())
-        why = "Without --skip-bad-lines the first of them is explained." if repairs.counts[BAD_LINE] else ""
-        problem = f"{', '.join(map(str, paths))} holds no sentence{f' ({left})' if left else ''}."
-        raise CrossNERError(problem, hint=why or form_of(paths[0]))
-    return found
-
-
-def _alike(types: Iterable[str]) -> list[str]:
-    """Groups of types that differ only in characters that do not show; case alone has a warning of its own."""
-    groups: dict[str, list[str]] = {}
-    for name in types:
-        plain = "".join(each for each in unicodedata.normalize("NFKC", name) if unicodedata.category(each) != "Cf")
-        groups.setdefault(plain.casefold().strip(), []).append(name)
-    return [", ".join(map(ascii, group)) for group in groups.values() if len({each.casefold() for each in group}) > 1]

@@ -1,15 +1,18 @@
-"""Files and folders of labelled sentences: their format is recognised by what they hold, and read by its row."""
+"""Files of labelled sentences: recognised by what they hold, and read in one tag scheme."""
 
 from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
 from pathlib import Path
+from typing import Any
 
-from crossner_cli.data.files import BYTE_ORDER_MARK, Repairs, has_many_zero_bytes, open_bytes
+from crossner_cli.data.files import BAD_LINE, BYTE_ORDER_MARK, EXAMPLES, Repairs, has_many_zero_bytes, open_bytes
 from crossner_cli.data.formats import conll, jsonl
 from crossner_cli.data.formats.conll import COLUMNS_HINT
 from crossner_cli.data.formats.format import Format, Sample
@@ -18,6 +21,8 @@ from crossner_cli.data.formats.layout import parse_layout
 from crossner_cli.data.formats.records import read_records
 from crossner_cli.data.formats.spans import Located, abbreviate, to_sentences
 from crossner_cli.data.formats.words import JSONL_HINT
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import OUTSIDE, Scheme, Span, detect_scheme, illegal_positions, to_spans, to_tags
 from crossner_cli.errors import CrossNERError, suggest
 
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
@@ -32,7 +37,25 @@ NOT_READ = (
     (rb"<[?!]|<collection>", "XML or HTML", f"Export again in brat's format, or write JSONL. {JSONL_HINT}"),
     (LITERAL, "Python", f'Convert it: python -c "{TO_JSON}" > NAME.jsonl'),
 )
+SOFT_DROPPED = "probabilities of tags in another scheme than the run's dropped"
+COPY = "sentence that a later file of the split has, too, left out"
+ILLEGAL_TAG = "tag that cannot follow the one before it repaired"
+SAME_WORDS = 0.5  # share of the words of a text, from which on a text of the same task is taken for its correction
 HINTS = {conll.FORMAT: COLUMNS_HINT, jsonl.FORMAT: JSONL_HINT}
+
+
+@dataclass(frozen=True)
+class LabelledDomain:
+    """A data set as read: its sentences by split, tagged in the scheme asked for.
+
+    Types are in the order in which train, dev and test first show them; ``found_scheme`` is that of the files:
+    ``iob1``, ``bio`` or ``bioes`` (which BILOU and BMES equal).
+    """
+
+    splits: dict[str, list[Sentence]]
+    types: tuple[str, ...]
+    found_scheme: str
+    repairs: Repairs
 
 
 def recognise(path: Path) -> Format:
@@ -143,3 +166,123 @@ def _read_with_note(path: Path, row: Format, repairs: Repairs) -> Iterator[Locat
 def form_of(path: Path) -> str:
     """What to do about a file that holds no sentence."""
     return f"{HINTS.get(recognise(path), 'Label some of it.')} Or remove the file."
+
+
+def read_domain(
+    files: Mapping[str, Sequence[Path]],
+    *,
+    name: str = "",
+    scheme: Scheme = "bio",
+    labels_format: str | None = None,
+    columns: str | None = None,
+    skips_bad_lines: bool = False,
+) -> LabelledDomain:
+    """Read every split of a data set and write its tags in one scheme.
+
+    The scheme of the files is detected over all splits together, as one split may be too small to tell. Entities are
+    conlleval's, so legal sequences are converted without loss and illegal ones are repaired and counted.
+
+    Raises:
+        CrossNERError: A file cannot be read, is malformed, or holds no sentence.
+    """
+    repairs = Repairs(skips_bad_lines=skips_bad_lines)
+    found = {split: _read_split(paths, repairs, labels_format, columns) for split, paths in files.items()}
+    # A sentence without entities is legal in every scheme.
+    found_scheme = detect_scheme(
+        tags for located in found.values() for _, each in located if set(tags := each.sentence.tags or ()) != {OUTSIDE}
+    )
+    splits: dict[str, list[Sentence]] = {}
+    types: dict[str, None] = {}
+    contradicting: list[str] = []
+    seen: dict[tuple[str, tuple[str, ...]], list[Span]] = {}
+    for split, sentences in found.items():
+        splits[split] = []
+        for file, located in sentences:
+            tags = located.sentence.tags or ()
+            for position in illegal_positions(tags, found_scheme):
+                line = located.lines[min(position, len(tags) - 1)]
+                repairs.add(ILLEGAL_TAG, f"{file}:{line}")
+            spans = to_spans(tags)
+            known = seen.setdefault((split, located.sentence.words), spans)
+            if known != spans:
+                contradicting.append(located.sentence.place)
+            types.update(dict.fromkeys(span.type for span in spans))
+            words = located.sentence.words
+            new = tuple(to_tags(spans, len(words), scheme))
+            soft = located.sentence.soft
+            if soft is not None and located.sentence.tags != new:
+                repairs.add(SOFT_DROPPED, located.sentence.place)
+                soft = None
+            splits[split].append(Sentence(words, new, name, soft, located.sentence.place))
+    if contradicting:
+        first = ", ".join(contradicting[:EXAMPLES])
+        number = len(contradicting)
+        repairs.warnings.append(f"{number} sentences stand in a split again with other labels (first: {first}).")
+    repairs.warnings += map("Entity types that look alike: {}. Is it one type?".format, _alike(types))
+    return LabelledDomain(splits, tuple(types), found_scheme, repairs)
+
+
+def _read_split(
+    paths: Sequence[Path], repairs: Repairs, labels_format: str | None, columns: str | None
+) -> list[tuple[Path, Located]]:
+    """Read the sentences of all files of a split; of texts that several files have the last is kept."""
+    texts: list[_Text] = []
+    for path in paths:
+        located = read_labelled(path, repairs, labels_format=labels_format, columns=columns)
+        for _, group in groupby(located, key=lambda each: (each.lines[0], each.task)):
+            texts.append(_Text(path, list(group)))
+    copies = _find_copies(texts)
+    for number in sorted(copies):
+        sentences = texts[number].sentences
+        repairs.add(COPY, sentences[0].sentence.place, len(sentences))
+    kept = [text for number, text in enumerate(texts) if number not in copies]
+    found = [(text.path, each) for text in kept for each in text.sentences]
+    if not found:
+        left = ", ".join(f"{times} times: {kind}" for kind, times in repairs.counts.items())
+        why = "Without --skip-bad-lines the first of them is explained." if repairs.counts[BAD_LINE] else ""
+        problem = f"{', '.join(map(str, paths))} holds no sentence{f' ({left})' if left else ''}."
+        raise CrossNERError(problem, hint=why or form_of(paths[0]))
+    return found
+
+
+@dataclass(frozen=True)
+class _Text:
+    """The sentences of one text of a file."""
+
+    path: Path
+    sentences: Sequence[Located]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(word for each in self.sentences for word in each.sentence.words)
+
+
+def _find_copies(texts: Sequence[_Text]) -> set[int]:
+    """The numbers of the texts that a later file has, too: under the same task of a tool, or word for word.
+
+    Tasks of two projects may have one number, so a text is only taken for a corrected one if it shares half its words.
+    """
+    copies: set[int] = set()
+    later: dict[tuple[str, Any], tuple[int, Path]] = {}
+    for number in reversed(range(len(texts))):
+        text, words = texts[number], texts[number].words
+        task = text.sentences[0].task
+        for key in [("words", words)] if task is None else [("words", words), ("task", task)]:
+            other, path = later.setdefault(key, (number, text.path))
+            if path != text.path and _are_alike(words, texts[other].words):
+                copies.add(number)
+    return copies
+
+
+def _are_alike(words: Sequence[str], others: Sequence[str]) -> bool:
+    shared = (Counter(words) & Counter(others)).total()
+    return shared >= SAME_WORDS * max(len(words), len(others))
+
+
+def _alike(types: Iterable[str]) -> list[str]:
+    """Groups of types that differ only in characters that do not show; case alone has a warning of its own."""
+    groups: dict[str, list[str]] = {}
+    for name in types:
+        plain = "".join(each for each in unicodedata.normalize("NFKC", name) if unicodedata.category(each) != "Cf")
+        groups.setdefault(plain.casefold().strip(), []).append(name)
+    return [", ".join(map(ascii, group)) for group in groups.values() if len({each.casefold() for each in group}) > 1]

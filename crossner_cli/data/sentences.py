@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,9 @@ from crossner_cli.run.storage import check_digest
 
 SPLITS = ("train", "dev", "test")
 PROBABILITIES = "probabilities"
+PLACES = "places.json"  # the place of each sentence in the user's files, by split
 SILVER = "silver"  # the role of sentences that a teacher labelled
+_PLACE = re.compile(r"(.+)(?::|, \w+ )(\d+)", re.DOTALL)
 MADE_AGAIN = "Copy the run again, or prepare the data again with --force."
 
 
@@ -27,7 +30,7 @@ class Sentence:
 
     The name of the domain that the sentence comes from decides which types may be decoded. Soft labels are the
     probabilities that a teacher gave to the tags of each word, those near zero left out. The place is that in the
-    user's own file, as ``train.conll:12``, or empty.
+    user's own file, as ``train.conll:12`` or ``tasks.json, record 3``, or empty.
     """
 
     words: tuple[str, ...]
@@ -35,6 +38,12 @@ class Sentence:
     domain: str = ""
     soft: tuple[Mapping[str, float], ...] | None = field(default=None, compare=False)
     place: str = field(default="", compare=False)
+
+
+def split_place(place: str) -> tuple[str, int | None]:
+    """Split the place of a sentence into the file and its line or record; None where a file is one text, as in brat."""
+    found = _PLACE.fullmatch(place)
+    return (found[1], int(found[2])) if found else (place, None)
 
 
 def write_sentences(path: Path, sentences: Iterable[Sentence], *, append: bool = False) -> int:
@@ -109,7 +118,12 @@ class PreparedDomain:
         """
         self.check_has(split)
         path = _checked(self.folder / f"{split}.jsonl", self.folder.parent, self.digests)
-        return list(read_sentences(path, self.name))
+        sentences = list(read_sentences(path, self.name))
+        places = self.folder / PLACES
+        if not places.is_file():
+            return sentences
+        found = json.loads(_checked(places, self.folder.parent, self.digests).read_text(encoding="utf-8"))[split]
+        return [replace(sentence, place=place) for sentence, place in zip(sentences, found, strict=True)]
 
     def words(self) -> list[str]:
         """Distinct words of all splits, sorted: those that static vectors are looked up for."""
@@ -131,9 +145,10 @@ class PreparedDomain:
 class PreparedData:
     """The data that ``prepare-data`` left in a run.
 
-    Layout of its folder: ``source/`` and ``target/`` with ``train.jsonl`` … and ``words.json``, ``corpus/LEVEL.txt``
-    with ``LEVEL.mentions``, ``source-corpus/domain.txt``, ``weak-labels/train.jsonl``, ``statistics.json`` and a
-    manifest with the name, role and types of each domain. A file that is not the one in the manifest is refused.
+    Layout of its folder: ``source/`` and ``target/`` with ``train.jsonl`` …, ``words.json`` and ``places.json``,
+    ``corpus/LEVEL.txt`` with ``LEVEL.mentions``, ``source-corpus/domain.txt``, ``weak-labels/train.jsonl``,
+    ``statistics.json`` and a manifest with the name, role and types of each domain. A file that is not the one in the
+    manifest is refused.
     """
 
     folder: Path

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from crossner_cli.data.domains import Domain, LabelledDomain
-from crossner_cli.data.mixture import match_types
+from crossner_cli.data.domains import Domain
+from crossner_cli.data.labelled import LabelledDomain
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import to_spans
 from crossner_cli.data.text import cut_words
+from crossner_cli.data.types import match_types
 
 VOCABULARY_SIZE = 5000
 # English function words: articles, pronouns, prepositions, conjunctions, auxiliaries and their clitics as tokenised.
@@ -143,8 +144,19 @@ def vocabulary_overlap(source: Counter[str], target: Counter[str], size: int = V
     return {"percent": percent, "shared": shared, "source": len(ours), "target": len(theirs)}
 
 
+def domain_warnings(role: str, name: str, labelled: LabelledDomain, statistics: Mapping[str, Any]) -> list[str]:
+    """Warn of what is wrong or odd about one data set in any run, given its ``domain_statistics``."""
+    who = f"The {role} {name!r}"
+    return [
+        *labelled.repairs.warnings,
+        *(warning for split in ("dev", "test") for warning in score_warnings(who, statistics, split)),
+        *_split_warnings(who, labelled),
+        *_type_warnings(who, labelled, statistics),
+    ]
+
+
 def data_warnings(domains: Mapping[str, Domain], labelled: Labelled, statistics: Mapping[str, Any]) -> list[str]:
-    """Warn of what is wrong or odd about the data of a run, given by role with its ``domain_statistics``."""
+    """Warn of what is wrong or odd about the data sets in this run, given by role with their ``domain_statistics``."""
     found: list[str] = []
     for role, domain in labelled.items():
         who = f"The {role} {domains[role].name!r}"
@@ -155,11 +167,6 @@ def data_warnings(domains: Mapping[str, Domain], labelled: Labelled, statistics:
             found.append(f"{who} has no dev sentences to choose the best epoch on: {way}.")
         if role == "target" and "test" not in domain.splits:
             found.append(f"{who} has no test sentences, which evaluate needs: add a file of sentences not trained on.")
-        if not domains[role].is_cached:
-            for split in ("dev", "test"):
-                found += score_warnings(who, statistics[role], split)
-            found += _split_warnings(who, domain)
-            found += _type_warnings(who, domain, statistics[role])
     if "target" in labelled:
         found += _word_warnings(f"The target {domains['target'].name!r}", labelled["target"])
     if len(labelled) == 2 and domains["source"].files == domains["target"].files:

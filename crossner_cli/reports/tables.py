@@ -93,7 +93,8 @@ def prepared_tables(result: PrepareDataResult, _: Manifest | None = None, *, is_
     for title, corpus in (("Corpus levels", result.corpus), ("Raw text of the source", result.source_corpus)):
         if corpus:
             blocks += _corpus_levels(title, corpus)
-    return [*blocks, *(Line(f"{WARNING}{warning}") for warning in result.warnings)]
+    warnings = result.warnings if is_short else result.known_warnings + result.warnings
+    return [*blocks, *(Line(f"{WARNING}{warning}") for warning in warnings)]
 
 
 def _new_types(domains: Mapping[str, DomainResult]) -> list[str]:

@@ -60,7 +60,10 @@ class DomainResult:
 
 @dataclass(frozen=True)
 class PrepareDataResult:
-    """The result of ``prepare-data``; domains, statistics and repairs by role, renamed types by data set."""
+    """The result of ``prepare-data``; domains, statistics and repairs by role, renamed types by data set.
+
+    Known warnings are of data sets from the cache, and were shown when these were first prepared.
+    """
 
     domains: dict[str, DomainResult]
     statistics: Record
@@ -68,6 +71,7 @@ class PrepareDataResult:
     corpus: Record
     source_corpus: Record
     warnings: list[str]
+    known_warnings: list[str] = field(default_factory=list)
     renamed: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property

@@ -9,23 +9,22 @@ from typing import Any
 from crossner_cli import figures
 from crossner_cli.data.domains import (
     Domain,
-    LabelledDomain,
     find_domains,
     hides_folder,
-    read_domain,
 )
-from crossner_cli.data.mixture import (
+from crossner_cli.data.labelled import LabelledDomain, read_domain
+from crossner_cli.data.sentences import SPLITS, Sentence
+from crossner_cli.data.splits import (
     join,
     leave_out,
     leave_out_leaks,
-    match_types,
+    limit_train,
     parse_times,
-    parse_type_maps,
     places_of,
+    take_dev,
 )
-from crossner_cli.data.sentences import SPLITS, Sentence
 from crossner_cli.data.statistics import count_split
-from crossner_cli.data.subsets import limit_train, rename_types, take_dev
+from crossner_cli.data.types import rename_types
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options_data import AUTO_TYPES, PrepareData
 from crossner_cli.run.progress import Notice, Progress, Work
@@ -86,34 +85,6 @@ def read_sets(found: Mapping[str, Domain], options: PrepareData) -> Work[dict[st
         count = sum(map(len, sets[place].splits.values()))
         yield Progress(task, count, count, "sentences")
     return sets
-
-
-def find_type_maps(
-    sets: Mapping[str, LabelledDomain], found: Mapping[str, Domain], options: PrepareData
-) -> tuple[dict[str, dict[str, str]], list[str]]:
-    """Find the new names of types.
-
-    Returns:
-        The new names of types for each data set, by its name; and pairs, as ``--map-types`` takes them, of types that
-        are named alike but not renamed.
-
-    Raises:
-        CrossNERError: ``--map-types`` is malformed, names no type, or is auto without a target.
-    """
-    types = {found[place].name: each.types for place, each in sets.items() if place != "target"}
-    alike = {name: match_types(each, sets["target"].types if "target" in sets else ()) for name, each in types.items()}
-    pairs = [pair.strip() for pair in options.map_types.split(",")] if options.map_types else []
-    given = [pair for pair in pairs if pair != AUTO_TYPES]
-    maps = parse_type_maps(",".join(given), types) if given else {}
-    if AUTO_TYPES in pairs:
-        if "target" not in sets:
-            raise CrossNERError("--map-types auto needs a target, whose names it takes.", hint="Add --target DATASET.")
-        maps = {name: alike[name] | maps.get(name, {}) for name in types}
-    left = []
-    for name, each in alike.items():
-        of = f"{name}:" if len(types) > 1 else ""
-        left += [f"{of}{old}={new}" for old, new in each.items() if old not in maps.get(name, {})]
-    return maps, left
 
 
 def make_domains(

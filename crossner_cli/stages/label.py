@@ -15,8 +15,8 @@ from typing import Any
 
 from crossner_cli.corpus.raw_files import digest_corpus
 from crossner_cli.data.domains import find_raw_text
-from crossner_cli.data.mixture import places_of
 from crossner_cli.data.sentences import PreparedData, Sentence, write_sentences
+from crossner_cli.data.splits import places_of
 from crossner_cli.data.tags import OUTSIDE, to_spans
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError

@@ -18,26 +18,28 @@ from crossner_cli.corpus.levels import WORK
 from crossner_cli.corpus.raw_files import digest_corpus
 from crossner_cli.data.domains import (
     Domain,
-    LabelledDomain,
     find_bundled,
     find_raw_text,
 )
 from crossner_cli.data.files import refuse_pipe
-from crossner_cli.data.mixture import join_places, places_of
-from crossner_cli.data.sentences import read_sentences, write_sentences
+from crossner_cli.data.labelled import LabelledDomain
+from crossner_cli.data.sentences import PLACES, read_sentences, write_sentences
+from crossner_cli.data.splits import join_places, places_of
 from crossner_cli.data.statistics import (
     alike_type_warnings,
     count_raw_words,
     count_words,
     data_warnings,
     domain_statistics,
+    domain_warnings,
     listed_type_warnings,
     mapped_type_warnings,
     vocabulary_overlap,
 )
 from crossner_cli.data.tags import OUTSIDE
+from crossner_cli.data.types import find_type_maps
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options_data import PrepareData
+from crossner_cli.options_data import AUTO_TYPES, PrepareData
 from crossner_cli.reports.blocks import to_markdown
 from crossner_cli.reports.tables import prepared_tables
 from crossner_cli.run.directory import Manifest, RunDirectory
@@ -46,7 +48,7 @@ from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import DomainResult, PrepareDataResult, SplitCounts
 from crossner_cli.run.stage import DRAFT, open_stage
 from crossner_cli.run.storage import digest_path, write_atomically, write_json
-from crossner_cli.stages.data_sets import Labelled, find_sets, find_type_maps, make_domains, notes_on_sets, read_sets
+from crossner_cli.stages.data_sets import Labelled, find_sets, make_domains, notes_on_sets, read_sets
 from crossner_cli.stages.rerun import command_again
 
 COMMAND = "prepare-data"
@@ -180,7 +182,14 @@ def _digest(path: Path, digest: Callable[[Path], str]) -> str:
 def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[PrepareDataResult]:
     """Fill the stage's folder."""
     sets = yield from read_sets(inputs.sets, options)
-    maps, alike = find_type_maps(sets, inputs.sets, options)
+    types = {inputs.sets[place].name: each.types for place, each in sets.items() if place != "target"}
+    pairs = [pair.strip() for pair in options.map_types.split(",")] if options.map_types else []
+    maps, alike = find_type_maps(
+        types,
+        sets["target"].types if "target" in sets else None,
+        [pair for pair in pairs if pair != AUTO_TYPES],
+        is_auto=AUTO_TYPES in pairs,
+    )
     labelled, of_sources, had_dev = make_domains(sets, inputs.sets, maps, options)
     silver = labelled.pop("silver", None)
     for role, found in {**labelled, **({"silver": silver} if silver else {})}.items():
@@ -192,19 +201,16 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
     statistics = _count(labelled, folder / "corpus")
     if len(of_sources) > 1:
         statistics["source"]["sources"] = of_sources
-    new = [found for role, found in labelled.items() if not inputs.domains[role].is_cached]
-    warnings = [warning for found in new for warning in found.repairs.warnings]
-    warnings += data_warnings(inputs.domains, labelled, statistics) + alike_type_warnings(alike)
-    train = labelled["target"].splits.get("train", []) if "target" in labelled else []
-    if options.train_limit and len(train) < options.train_limit:
-        warnings.append(f"--train-limit {options.train_limit}: the target has only {len(train)} training sentences.")
-    if options.dev_from_train and had_dev:
-        warnings.append(f"--dev-from-train {options.dev_from_train} has no effect: every domain has dev sentences.")
-    if "target" in labelled:
-        renamed = [name for each in maps.values() for name in each.values() if name != OUTSIDE]
-        warnings += mapped_type_warnings(renamed, labelled["target"].types)
     listed = (levels.get("names") or {}).get("types", {})
+    warnings = data_warnings(inputs.domains, labelled, statistics) + alike_type_warnings(alike)
+    warnings += _option_warnings(options, labelled, maps, had_dev=had_dev)
     warnings += listed_type_warnings(listed, labelled, alike_is_known=options.weak_labels)
+    new: list[str] = []
+    known: list[str] = []  # shown when the data set was first prepared
+    for role, found in labelled.items():
+        side = known if inputs.domains[role].is_cached else new
+        side += domain_warnings(role, inputs.domains[role].name, found, statistics[role])
+    warnings = new + warnings
     if silver is not None:
         labelled["silver"] = silver
         statistics["silver"] = domain_statistics(silver.splits)
@@ -218,6 +224,7 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
         corpus=levels,
         source_corpus=source_levels,
         warnings=warnings,
+        known_warnings=known,
         renamed={name: names for name, names in maps.items() if names},
     )
     page = to_markdown(prepared_tables(result, is_short=False), level=2)
@@ -225,6 +232,22 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
         folder / "statistics.md", f"# Prepared data\n\n{page}".encode("utf-8", "backslashreplace").decode()
     )
     return result
+
+
+def _option_warnings(
+    options: PrepareData, labelled: Labelled, maps: Mapping[str, Mapping[str, str]], *, had_dev: bool
+) -> list[str]:
+    """Warn of options that have no effect, or another than was likely meant."""
+    warnings = []
+    train = labelled["target"].splits.get("train", []) if "target" in labelled else []
+    if options.train_limit and len(train) < options.train_limit:
+        warnings.append(f"--train-limit {options.train_limit}: the target has only {len(train)} training sentences.")
+    if options.dev_from_train and had_dev:
+        warnings.append(f"--dev-from-train {options.dev_from_train} has no effect: every domain has dev sentences.")
+    if "target" in labelled:
+        renamed = [name for each in maps.values() for name in each.values() if name != OUTSIDE]
+        warnings += mapped_type_warnings(renamed, labelled["target"].types)
+    return warnings
 
 
 def _write_raw_text(
@@ -270,6 +293,8 @@ def _write_domain(folder: Path, name: str, labelled: LabelledDomain, scheme: str
         write_sentences(folder / f"{split}.jsonl", sentences)
     words = {word for sentences in labelled.splits.values() for sentence in sentences for word in sentence.words}
     write_json(folder / "words.json", sorted(words))
+    places = {split: [sentence.place for sentence in sentences] for split, sentences in labelled.splits.items()}
+    write_json(folder / PLACES, places)
     write_json(folder / "types.json", {"name": name, "types": labelled.types, "scheme": scheme})
 
 

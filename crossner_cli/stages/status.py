@@ -10,7 +10,7 @@ from typing import Any
 
 from crossner_cli.data.domains import find_domains, known_domains
 from crossner_cli.data.formats.hugging_face import HUB
-from crossner_cli.data.mixture import places_of
+from crossner_cli.data.splits import places_of
 from crossner_cli.errors import CrossNERError
 from crossner_cli.reports.blocks import Block, Line, Table
 from crossner_cli.run.directory import PREPARED, PREVIOUS, Manifest, RunDirectory, given_in, propose_tagger

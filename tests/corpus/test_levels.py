@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from crossner_cli.corpus.job import Execution, Selection
 from crossner_cli.corpus.levels import LEVELS, open_work_folder, write_levels
 from crossner_cli.corpus.selection import COLUMNS, MENTION
-from crossner_cli.data.domains import read_domain
+from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.names import read_names
 from crossner_cli.data.tags import to_spans
 from crossner_cli.errors import CrossNERError

@@ -17,8 +17,6 @@ from seqeval.metrics.sequence_labeling import get_entities
 
 from crossner_cli.data import domains
 from crossner_cli.data.domains import (
-    COPY,
-    ILLEGAL_TAG,
     SAMPLES,
     KnownDomain,
     KnownFile,
@@ -27,13 +25,14 @@ from crossner_cli.data.domains import (
     find_domains,
     hides_folder,
     known_domains,
-    read_domain,
 )
 from crossner_cli.data.files import BYTE_ORDER_MARK_REMOVED
+from crossner_cli.data.labelled import COPY, ILLEGAL_TAG, read_domain
 from crossner_cli.data.sentences import SPLITS, Sentence
+from crossner_cli.data.splits import limit_train, take_dev
 from crossner_cli.data.statistics import count_split
-from crossner_cli.data.subsets import limit_train, rename_types, take_dev
 from crossner_cli.data.tags import Span, to_spans, to_tags
+from crossner_cli.data.types import rename_types
 from crossner_cli.errors import CrossNERError
 
 MIRROR = os.environ.get("CROSSNER_MIRROR", "")
@@ -426,6 +425,29 @@ def test_exports_of_one_project_are_one_split_and_the_later_copy_of_a_text_wins(
     assert words == [("Anna", "B-per"), ("Rome", "O"), ("Paris", "B-loc"), ("Zoe", "B-per")]
     assert read.repairs.counts == {COPY: 1} and str(paths[0]) in read.repairs.examples[COPY][0]
     assert find_domains([*given, *given]).files == found.files, "a file that is named twice is read once"
+
+
+def test_a_corrected_text_of_a_later_export_replaces_that_of_its_task(tmp_path: Path) -> None:
+    first = write_tasks(tmp_path / "a.json", (1, "Ana met Peter in Rome.", "per"), (2, "Paris is far.", "per"))
+    second = write_tasks(tmp_path / "b.json", (1, "Anna met Peter in Rome.", "per"), (2, "Zoe left early.", "per"))
+    read = read_domain({"train": [first, second]})
+    words = [" ".join(sentence.words) for sentence in read.splits["train"]]
+    assert words == ["Paris is far .", "Anna met Peter in Rome .", "Zoe left early ."], "2 is a task of another project"
+    assert read.repairs.to_json() == {COPY: {"count": 1, "first": [f"{first}, record 1"]}}
+
+
+@pytest.mark.parametrize("name", ["doccano", "prodigy"])
+def test_tasks_of_other_tools_are_known_again_too(tmp_path: Path, name: str) -> None:
+    paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for path, text in zip(paths, ("Ana met Peter in Rome.", "Anna met Peter in Rome."), strict=True):
+        end = text.index(" ")
+        tasks = {
+            "doccano": {"id": 7, "label": [[0, end, "per"]]},
+            "prodigy": {"_input_hash": 7, "spans": [{"start": 0, "end": end, "label": "per"}]},
+        }
+        path.write_text(json.dumps({"text": text, **tasks[name]}))
+    (sentence,) = read_domain({"train": paths}).splits["train"]
+    assert sentence.words[0] == "Anna" and sentence.place == f"{paths[1]}:1"
 
 
 def test_a_text_that_one_file_has_twice_stays_twice(tmp_path: Path) -> None:

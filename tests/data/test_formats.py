@@ -13,7 +13,7 @@ from builders.timing import within
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_cli.data.domains import LabelledDomain, find_domain, read_domain
+from crossner_cli.data.domains import find_domain
 from crossner_cli.data.files import Repairs
 from crossner_cli.data.formats import brat, jsonl, label_studio, langextract, prodigy, strings, tagged_text
 from crossner_cli.data.formats.conll import COMMENT, SPACED_WORD, SURFACE_ROW
@@ -21,7 +21,7 @@ from crossner_cli.data.formats.known import FORMATS
 from crossner_cli.data.formats.spans import OTHER_TEXT, OVERLAPPING_ENTITY
 from crossner_cli.data.formats.strings import locate_strings
 from crossner_cli.data.formats.tagged_text import parse_tags
-from crossner_cli.data.labelled import recognise
+from crossner_cli.data.labelled import LabelledDomain, read_domain, recognise
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import OTHER_TAG, to_spans
 from crossner_cli.errors import BadLine, CrossNERError

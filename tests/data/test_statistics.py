@@ -11,8 +11,8 @@ from builders.timing import within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.data.domains import Domain, known_domains, read_domain
-from crossner_cli.data.mixture import match_types
+from crossner_cli.data.domains import Domain, known_domains
+from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.statistics import (
     alike_type_warnings,
@@ -21,6 +21,7 @@ from crossner_cli.data.statistics import (
     count_words,
     data_warnings,
     domain_statistics,
+    domain_warnings,
     listed_type_warnings,
     mapped_type_warnings,
     mentions,
@@ -28,6 +29,7 @@ from crossner_cli.data.statistics import (
     vocabulary_overlap,
 )
 from crossner_cli.data.tags import TagSet
+from crossner_cli.data.types import match_types
 
 MIRROR = os.environ.get("CROSSNER_MIRROR", "")
 
@@ -150,6 +152,8 @@ def warn(tmp_path):
             labelled[role] = read_domain(files)
         statistics = {role: domain_statistics(found.splits) for role, found in labelled.items()}
         found = data_warnings(domains, labelled, statistics)
+        for role, each in labelled.items():
+            found += domain_warnings(role, role, each, statistics[role])
         if len(labelled) == 2:
             alike = match_types(labelled["source"].types, labelled["target"].types)
             found += alike_type_warnings([*map("=".join, alike.items())])
@@ -291,17 +295,3 @@ def test_names_of_types_that_no_data_set_has_are_a_warning(tmp_path):
     (warning,) = mapped_type_warnings(["Dish", "dish"], labelled["target"].types)
     assert warning == "--map-types: the target has no type Dish; its types are dish."
     assert mapped_type_warnings(["dish"], labelled["target"].types) == []
-
-
-def test_a_known_data_set_is_warned_of_when_it_is_fetched_and_not_again_from_the_cache(tmp_path):
-    path = tmp_path / "train.txt"
-    path.write_text(SPLITS["source/train"])
-    files = {"train": [path], "dev": [path]}
-    labelled = {"source": read_domain(files)}
-    statistics = {"source": domain_statistics(labelled["source"].splits)}
-    found = {
-        origin: data_warnings({"source": Domain("news", files, dict.fromkeys(files, origin))}, labelled, statistics)
-        for origin in ("https://host/news/train.txt", "folder", "cache")
-    }
-    assert any("dev" in warning for warning in found["folder"])
-    assert found["folder"] == found["https://host/news/train.txt"] and found["cache"] == []

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.data.domains import read_domain
+from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.text import find_words, segment
 
 MIRROR = os.environ.get("CROSSNER_MIRROR")

@@ -18,7 +18,8 @@ from torch import nn
 from transformers.models.bert.modeling_bert import BertEmbeddings
 
 from crossner_cli.adaptation.masked_lm import MaskedLanguageModel
-from crossner_cli.data.domains import find_bundled, find_domain, read_domain
+from crossner_cli.data.domains import find_bundled, find_domain
+from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.fast_layers import CPU_ATTENTION
 from crossner_cli.encoders.pretrained import read_tokenizer

@@ -33,7 +33,8 @@ MODEL_FILES = {"README.md", "config.json", "model.safetensors", *TOKENIZER_FILES
 TAGGER_FILES = {*MODEL_FILES, "tagger.json", "tagger.safetensors", "training.json"}
 PREPARED_FILES = (
     "statistics.json statistics.md repairs.json source/train.jsonl source/dev.jsonl source/words.json source/types.json"
-    " target/train.jsonl target/dev.jsonl target/test.jsonl target/words.json target/types.json"
+    " source/places.json target/train.jsonl target/dev.jsonl target/test.jsonl target/words.json target/types.json"
+    " target/places.json"
 )
 
 

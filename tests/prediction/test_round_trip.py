@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossner_cli.data.documents import Document, TaggedDocument, Totals
-from crossner_cli.data.domains import find_domain, read_domain
+from crossner_cli.data.domains import find_domain
 from crossner_cli.data.formats.known import FORMATS
+from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import Span, to_tags
 from crossner_cli.data.text import segment

@@ -18,7 +18,7 @@ from builders.commands import QUICK, crossner, invoke, refused, told
 from builders.starts import save_stage
 from builders.taggers import make_tagger
 
-from crossner_cli.data.domains import read_domain
+from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.sentences import Sentence, read_sentences
 from crossner_cli.data.tags import TagSet, illegal_positions
 from crossner_cli.engine.devices import Engine

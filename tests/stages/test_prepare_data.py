@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from crossner_cli.console import is_finished
-from crossner_cli.data.domains import SAMPLES, find_domain, read_domain
-from crossner_cli.data.mixture import LEAK
+from crossner_cli.data.domains import SAMPLES, find_domain
+from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.sentences import PreparedData
+from crossner_cli.data.splits import LEAK
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options_data import PrepareData
 from crossner_cli.run.directory import RunDirectory
@@ -274,6 +275,24 @@ def test_warnings_are_kept_in_the_result(run, folders):
         "Types of the source and the target that are named alike count as different ones. If they mean the same:"
         " --map-types location=Location",
     ]
+
+
+@pytest.mark.skipif(not os.environ.get("CROSSNER_MIRROR"), reason="CROSSNER_MIRROR is not set")
+def test_warnings_of_a_cached_data_set_are_shown_once_and_kept_in_every_manifest(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("CROSSNER_CACHE", str(tmp_path / "cache"))
+    first, again = (prepare(RunDirectory(tmp_path / name), source="music")["result"] for name in ("first", "again"))
+    assert first["warnings"] and not first["known_warnings"]
+    assert again["known_warnings"] == first["warnings"] and not again["warnings"]
+
+
+def test_sentences_keep_the_file_and_line_they_were_read_from(run, folders):
+    prepare(run, **folders, dev_from_train=0.5)
+    target = PreparedData.load(run, wanted_by="test").domain("target", wanted_by="test")
+    path = Path(folders["target"]) / "test.txt"
+    lines = path.read_text().split("\n")
+    for sentence in target.sentences("test"):
+        file, _, line = sentence.place.rpartition(":")
+        assert file == str(path) and lines[int(line) - 1].startswith(sentence.words[0])
 
 
 def test_folders_of_one_name_stay_two_domains_and_the_target_keeps_the_name(run, folders, tmp_path):

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from builders.taggers import TAG_SET, make_tagger
 
-from crossner_cli.data.domains import find_domain, read_domain
+from crossner_cli.data.domains import find_domain
+from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.encoders.names import resolve_encoder
 from crossner_cli.encoders.pretrained import read_tokenizer

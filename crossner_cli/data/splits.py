@@ -1,28 +1,21 @@
-"""Several data sets as one domain, new names of their types, and sentences of one that another is scored on."""
+"""Parts of data sets: several joined, sentences left out that others are scored on, dev taken from train."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from crossner_cli.data.domains import Domain, LabelledDomain
+from crossner_cli.data.domains import Domain
 from crossner_cli.data.files import Repairs
+from crossner_cli.data.labelled import LabelledDomain
 from crossner_cli.data.leaks import make_leak_key
 from crossner_cli.data.sentences import SPLITS, Sentence
-from crossner_cli.data.tags import OUTSIDE, TYPE_HINT, is_type
 from crossner_cli.errors import CrossNERError
 
 LEAK = "training sentence that is in the dev or test of another data set left out"
 TRAIN = "train"
-# Other names of the types of CoNLL-2003.
-SYNONYMS = {
-    "per": "person",
-    "org": "organisation",
-    "organization": "organisation",
-    "loc": "location",
-    "miscellaneous": "misc",
-}
 
 
 def places_of(options: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -46,63 +39,6 @@ def places_of(options: Mapping[str, Any]) -> dict[str, list[str]]:
         if not all(isinstance(name, str) for name in names):
             raise CrossNERError(f"prepare-data: the name of the {place} is {names!r}.", hint="Prepare the data again.")
     return named
-
-
-def parse_type_maps(text: str, types: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
-    """Read new names of entity types: ``old=new`` pairs separated by commas; ``O`` as the new name drops a type.
-
-    ``NAME:old=new`` renames a type of one data set, and without a name it is of all that have it.
-
-    Args:
-        text: The pairs.
-        types: Types of each data set, by its name.
-
-    Returns:
-        The new names of types, for each data set.
-
-    Raises:
-        CrossNERError: A pair is malformed or names no type, or a type is renamed twice.
-    """
-    found: dict[str, dict[str, str]] = {name: {} for name in types}
-    for pair in text.split(","):
-        old, _, new = (part.strip() for part in pair.partition("="))
-        named, colon, rest = old.partition(":")
-        is_type_itself = any(old in kinds for kinds in types.values())
-        of = [named] if colon and named in types and not is_type_itself else []
-        if colon and not of and not is_type_itself:
-            raise CrossNERError(
-                f"--map-types {text!r}: no data set is called {named!r}.", hint=f"They are called {', '.join(types)}."
-            )
-        old = rest if of else old
-        if new and new != OUTSIDE and not is_type(new):
-            raise CrossNERError(f"--map-types {text!r}: {new!r} is no name of an entity type.", hint=TYPE_HINT)
-        having = [name for name in of or types if old in types[name] and old not in found[name]]
-        if not new or not having:
-            known = "; ".join(f"{name}: {', '.join(kinds)}" for name, kinds in types.items())
-            known = known if len(types) > 1 else known.partition(": ")[2]
-            raise CrossNERError(
-                f"--map-types {text!r}: {old!r} is no entity type of the source, is renamed twice, or has no new name.",
-                hint=f"Write old=new,…; the source's types are {known}.",
-            )
-        for name in having:
-            found[name][old] = new
-    return found
-
-
-def match_types(source: Sequence[str], target: Sequence[str]) -> dict[str, str]:
-    """Match types whose names differ only by case, ``-`` and ``_``, or are ``SYNONYMS``.
-
-    Returns:
-        The target's names of types that only the source has, by the source's name.
-    """
-    names = {_fold(name): name for name in reversed(target)}
-    known = set(target)
-    return {name: names[_fold(name)] for name in source if name not in known and _fold(name) in names}
-
-
-def _fold(name: str) -> str:
-    folded = name.casefold().replace("-", "").replace("_", "")
-    return SYNONYMS.get(folded, folded)
 
 
 def parse_times(given: Sequence[str], names: Sequence[str]) -> dict[str, int]:
@@ -147,9 +83,9 @@ def leave_out(train: Sequence[Sentence], others: Iterable[Sentence], kind: str, 
     """Leave out the sentences that are among others, and count them as ``kind``."""
     keys = {make_leak_key(" ".join(sentence.words)) for sentence in others}
     kept = []
-    for number, sentence in enumerate(train, start=1):
+    for sentence in train:
         if make_leak_key(" ".join(sentence.words)) in keys:
-            repairs.add(kind, f"sentence {number}")
+            repairs.add(kind, sentence.place)
         else:
             kept.append(sentence)
     return kept
@@ -182,3 +118,41 @@ def join_places(domains: Sequence[Domain]) -> Domain:
     files = {f"{domain.name}/{split}": paths for domain in domains for split, paths in domain.files.items()}
     origins = {f"{domain.name}/{split}": domain.origins[split] for domain in domains for split in domain.files}
     return Domain("+".join(domain.name for domain in domains), files, origins)
+
+
+def take_dev(train: list[Sentence], share: float) -> tuple[list[Sentence], list[Sentence]]:
+    """Split a share of train off as dev, by the sentences alone: those whose words have the smallest SHA-256.
+
+    So neither the order of the file nor a seed matters, and sentences of the same words stay on one side. Both parts
+    keep the order of the file.
+
+    Raises:
+        CrossNERError: Nothing would be left to train on.
+    """
+    wanted = max(1, round(share * len(train)))
+    places: dict[tuple[str, ...], list[int]] = {}
+    for number, sentence in enumerate(train):
+        places.setdefault(sentence.words, []).append(number)
+    taken: set[int] = set()
+    for words in sorted(places, key=lambda words: hashlib.sha256("\n".join(words).encode()).digest()):
+        if len(taken) >= wanted:
+            break
+        taken.update(places[words])
+    if len(taken) == len(train):
+        raise CrossNERError(
+            f"--dev-from-train {share} takes all {len(train)} training sentences.",
+            hint="Take a smaller share, or give a dev file.",
+        )
+    rest = [sentence for number, sentence in enumerate(train) if number not in taken]
+    return rest, [train[number] for number in sorted(taken)]
+
+
+def limit_train(train: list[Sentence], limit: int, seed: int | None) -> list[Sentence]:
+    """Keep the first sentences, or with a seed those whose SHA-256 of ``seed:number`` is smallest, in file order.
+
+    A smaller limit of the same seed keeps a part of what a larger one keeps.
+    """
+    if seed is None:
+        return train[:limit]
+    drawn = sorted(range(len(train)), key=lambda number: hashlib.sha256(f"{seed}:{number}".encode()).digest())
+    return [train[number] for number in sorted(drawn[:limit])]

@@ -2,16 +2,22 @@
 
 import pytest
 
-from crossner_cli.data.domains import LabelledDomain
 from crossner_cli.data.files import Repairs
-from crossner_cli.data.mixture import LEAK, join, leave_out_leaks, match_types, parse_times, parse_type_maps
+from crossner_cli.data.labelled import LabelledDomain
 from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.splits import LEAK, join, leave_out_leaks, parse_times
+from crossner_cli.data.types import match_types, parse_type_maps
 from crossner_cli.errors import CrossNERError
 
 
 def labelled(**splits):
     """A data set of one-word sentences, given by split."""
-    found = {split: [Sentence((word,), ("B-x",), "a") for word in words.split()] for split, words in splits.items()}
+    found = {
+        split: [
+            Sentence((word,), ("B-x",), "a", place=f"{split}:{number}") for number, word in enumerate(words.split(), 1)
+        ]
+        for split, words in splits.items()
+    }
     return LabelledDomain(found, ("x",), "bio", Repairs())
 
 
@@ -68,7 +74,7 @@ def test_training_sentences_that_another_data_set_is_scored_on_are_left_out_and_
     train, other = labelled(train="a B. c d", dev="a"), labelled(train="c", dev="b", test="D")
     found = leave_out_leaks(train, [other])
     assert words(found) == "a c", "its own dev is its own affair, and another's train is none"
-    assert found.repairs.counts == {LEAK: 2} and found.repairs.examples[LEAK] == ["sentence 2", "sentence 4"]
+    assert found.repairs.counts == {LEAK: 2} and found.repairs.examples[LEAK] == ["train:2", "train:4"]
     with pytest.raises(CrossNERError, match="All 1 training sentences"):
         leave_out_leaks(labelled(train="d"), [other])
 
