@@ -145,21 +145,21 @@ def vocabulary_overlap(source: Counter[str], target: Counter[str], size: int = V
 
 
 def domain_warnings(role: str, name: str, labelled: LabelledDomain, statistics: Mapping[str, Any]) -> list[str]:
-    """Warn of what is wrong or odd about one data set in any run, given its ``domain_statistics``."""
+    """Warn of what is odd about one data set in any run, given its ``domain_statistics``."""
     who = f"The {role} {name!r}"
     return [
         *labelled.repairs.warnings,
-        *(warning for split in ("dev", "test") for warning in score_warnings(who, statistics, split)),
         *_split_warnings(who, labelled),
         *_type_warnings(who, labelled, statistics),
     ]
 
 
 def data_warnings(domains: Mapping[str, Domain], labelled: Labelled, statistics: Mapping[str, Any]) -> list[str]:
-    """Warn of what is wrong or odd about the data sets in this run, given by role with their ``domain_statistics``."""
+    """Warn of what makes data sets unfit for this run or its scores, given by role with their ``domain_statistics``."""
     found: list[str] = []
     for role, domain in labelled.items():
         who = f"The {role} {domains[role].name!r}"
+        found += [warning for split in ("dev", "test") for warning in score_warnings(who, statistics[role], split)]
         if "dev" not in domain.splits:
             ways = ["--dev-from-train 0.1 takes it from train"] if "train" in domain.splits else []
             ways += [f"--select-on {other}" for other, each in labelled.items() if "dev" in each.splits]

@@ -291,9 +291,7 @@ def _known_text(prepared: PreparedData) -> KnownText:
 
 
 def _data_warnings(run: RunDirectory, split: str) -> list[str]:
-    """Warn of what changes the meaning of scores on a split; known data sets were warned of when they were cached."""
+    """Warn of what changes the meaning of scores on a split."""
     data = read_result(run.manifest(PREPARED, wanted_by=COMMAND), PrepareDataResult)
-    target = data.domains["target"]
-    if set(target.origins.values()) == {"cache"}:
-        return []
-    return [*score_warnings(f"The target {target.name!r}", data.statistics["target"], split)]
+    name = data.domains["target"].name
+    return [*score_warnings(f"The target {name!r}", data.statistics["target"], split)]

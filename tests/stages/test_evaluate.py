@@ -320,9 +320,11 @@ def test_sentences_that_gold_joins_for_an_entity_across_their_border_are_joined_
     assert (same.f1, same.sentences) == (100, 3), "sentences that agree stay as they are"
 
 
-def test_warnings_of_the_data_are_those_of_the_split_that_is_scored(engine, add_stage, run):
+@pytest.mark.parametrize("origin", ["folder", "cache"])
+def test_warnings_of_the_data_are_those_of_the_split_that_is_scored(engine, add_stage, run, origin):
     path = run.folder("prepare-data") / "manifest.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest["result"]["domains"]["target"]["origins"] = {"train": origin, "test": origin}
     statistics, name = manifest["result"]["statistics"]["target"], manifest["result"]["domains"]["target"]["name"]
     statistics["shared_sentences"] = {"dev in train": 1, "test in train": 2}
     size = {split: counts["sentences"] for split, counts in statistics["splits"].items()}
