@@ -14,18 +14,13 @@ from typing import Any
 
 import pytest
 from builders.commands import crossner
-from torch import nn
 from transformers.models.bert.modeling_bert import BertEmbeddings
 
 from crossner_cli.adaptation.masked_lm import MaskedLanguageModel
 from crossner_cli.data.domains import find_bundled, find_domain
 from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.fast_layers import CPU_ATTENTION
-from crossner_cli.encoders.pretrained import read_tokenizer
-from crossner_cli.engine.devices import choose_precision, reset_accelerate, start_engine
-from crossner_cli.layers.randomness import Dropout
-from crossner_cli.taggers.carry_over import start_tagger
+from crossner_cli.engine.devices import choose_precision, reset_accelerate
 from crossner_cli.taggers.folder import save_tagger
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
@@ -79,34 +74,6 @@ def test_every_side_of_fine_tuning_reads_the_same_words_and_is_scored(benchmarks
         assert 0 <= measured.f1 <= 100
 
 
-def test_each_ablation_switches_off_what_it_says(benchmarks: Any, task: Any) -> None:
-    fine_tuning = benchmarks.fine_tuning
-    sides = fine_tuning.ablations(task.shortened())
-    assert len(sides) == 10 and all(side(1).rate > 0 for side in sides.values())
-
-    def altered(alter: Any) -> Any:
-        options = task.options(1)
-        tagger, _ = start_tagger(
-            fine_tuning.BASE, fine_tuning.design_tagger(options), task.tag_set, 1, start_engine(options)
-        )
-        alter(tagger.encoder.model)
-        return tagger.encoder.model
-
-    as_it_is = altered(lambda _: None)
-    assert as_it_is.config._attn_implementation == CPU_ATTENTION
-    assert altered(fine_tuning.use_eager_attention).config._attn_implementation == "eager"
-    assert altered(fine_tuning.compute_the_last_layer_whole).config.chunk_size_feed_forward
-    assert as_it_is.embeddings._forward_hooks
-    assert any(isinstance(module, Dropout) for module in as_it_is.modules())
-    assert as_it_is.encoder.layer[0].attention.self.dropout.p == 0
-    assert altered(fine_tuning.use_fused_attention).config._attn_implementation == "sdpa"
-    assert not altered(fine_tuning.leave_embeddings_uncast).embeddings._forward_hooks
-    assert altered(fine_tuning.drop_attention).encoder.layer[0].attention.self.dropout.p == 0.1
-    plain = altered(fine_tuning.use_torch_dropout)
-    assert not any(isinstance(module, Dropout) for module in plain.modules())
-    assert isinstance(plain.embeddings.dropout, nn.Dropout) and plain.embeddings.dropout.p == 0.1
-
-
 def test_a_random_encoder_is_whole_and_can_be_profiled(benchmarks: Any, tmp_path: Path, capsys: Any) -> None:
     sizes = (str(tmp_path), "--layers", "1", "--width", "64")
     benchmarks.random_encoder.main(sizes)
@@ -117,34 +84,6 @@ def test_a_random_encoder_is_whole_and_can_be_profiled(benchmarks: Any, tmp_path
     benchmarks.profile_gpu.main([*few.split(), *SIZES.split(), "--encoder", str(tmp_path)])
     shown = capsys.readouterr().out
     assert all(f"{task}: " in shown for task in ("dapt", "finetune", "predict")) and "aten::addmm" in shown
-
-
-def test_shuffled_batches_hold_every_sentence_once(benchmarks: Any) -> None:
-    stream = benchmarks.fine_tuning.ShuffledStream(list(range(21)), None, 8, 1)
-    batches = stream.epoch(0)
-    assert [len(batch) for batch in batches] == [8, 8, 5]
-    assert sorted(item for batch in batches for item in batch) == list(range(21))
-
-
-def test_the_first_subword_of_a_word_carries_its_tag_and_no_other(benchmarks: Any, task: Any) -> None:
-    tokenizer = read_tokenizer(task.encoder)
-    for row, sentence in zip(
-        benchmarks.fine_tuning.label_subwords(task.train, task.tag_set, tokenizer, 512), task.train, strict=True
-    ):
-        assert len(row["labels"]) == len(row["input_ids"])
-        tags = [label for label in row["labels"] if label != benchmarks.fine_tuning.IGNORED]
-        assert task.tag_set.from_ids(tags) == list(sentence.tags)
-
-
-def test_words_that_the_trainer_cuts_off_are_scored_as_outside(
-    benchmarks: Any, task: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scored: list[Any] = []
-    monkeypatch.setattr(benchmarks.fine_tuning, "position_limit", lambda *_: 5)
-    monkeypatch.setattr(type(task), "f1", lambda self, predicted: scored.extend(predicted) or 0.0)
-    benchmarks.fine_tuning.train_with_trainer(task.shortened(), 1, bf16=False)
-    assert [len(tags) for tags in scored] == [len(sentence.words) for sentence in task.shortened().dev]
-    assert all(set(tags[3:]) == {"O"} for tags in scored)
 
 
 @pytest.mark.parametrize("side", ["Trainer fp32", "crossner"])
@@ -173,21 +112,6 @@ def test_every_side_of_tagging_tags_the_same_words(benchmarks: Any, task: Any, t
         measured = side(1)
         assert measured.words == sum(len(sentence.words) for sentence in task.train)
         assert measured.seconds > 0
-
-
-def test_sides_take_turns_and_each_round_begins_with_another(benchmarks: Any, capsys: pytest.CaptureFixture) -> None:
-    calls: list[tuple[str, int]] = []
-
-    def side(name: str) -> Any:
-        def measure(seed: int) -> Any:
-            calls.append((name, seed))
-            return benchmarks.measuring.Measured(10, 2.0)
-
-        return measure
-
-    benchmarks.measuring.measure_in_turn({"a": side("a"), "b": side("b")}, 3)
-    assert calls == [("a", 1), ("b", 1), ("b", 2), ("a", 2), ("a", 3), ("b", 3)]
-    assert capsys.readouterr().out == ""
 
 
 def test_a_table_shows_medians_and_the_ratio_of_each_round(benchmarks: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -236,16 +160,6 @@ def test_a_script_prints_what_it_measures(
     assert not list(tmp_path.iterdir())
 
 
-def test_the_text_for_memory_follows_from_its_seed(benchmarks: Any, tmp_path: Path) -> None:
-    written = []
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        benchmarks.memory.write_corpus(tmp_path / name, 1000, seed)
-        written.append((tmp_path / name).read_text(encoding="utf-8"))
-    assert written[0] == written[1] != written[2]
-    assert len(written[0]) >= 1000
-    assert set(written[0].split()) <= set(benchmarks.memory.sample_words())
-
-
 def test_the_readme_calls_scripts_with_the_options_they_have(
     benchmarks: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -266,21 +180,6 @@ def test_every_method_is_timed_beside_the_linear_tagger(benchmarks: Any, tiny_en
         measured = side(1)
         assert measured.words == 15 and measured.seconds > 0
     assert [len(sentence.words) for sentence in task.batch()] == [5, 5, 5]
-
-
-@pytest.mark.parametrize("shortest", [None, 2])
-def test_a_generated_layer_is_timed_beside_an_ordinary_one(benchmarks: Any, shortest: int | None) -> None:
-    module = benchmarks.generation_speed
-    layer = module.Layer(4, 3, sentences=3, words=6, shortest=shortest, repeats=2, threads=1)
-    lengths = [6, 6, 6] if shortest is None else [6, 4, 2]
-    assert layer.mask.sum(dim=1).tolist() == lengths
-    for step, pairs in module.TABLES.values():
-        sides = module.sides(layer, step, pairs)
-        more = ["generated, pass by pass"] if len(pairs) == 6 else []
-        assert list(sides) == ["nn.LSTM", "nn.LSTM, packed", "generated", *more]
-        for side in sides.values():
-            measured = side(1)
-            assert measured.words == 2 * len(pairs) * sum(lengths) and measured.seconds > 0
 
 
 def test_both_sides_of_scoring_find_the_same_score(
@@ -387,29 +286,3 @@ def test_a_tuned_run_at_the_rate_of_the_defaults_is_that_by_defaults_where_nothi
     found = peers.Found(40.0, 41.0, 2.0, 3.0, 4)
     peers.append_run(options.output, peers.Run("ai", "spacy", 1), found, peers.conditions(options))
     assert peers.Comparison(options, {}, tmp_path).measure(peers.Run("ai", "spacy", 1, 1e-3)) == found
-
-
-def test_sides_read_and_write_entities_as_tags(benchmarks: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(benchmarks.peers.SIDES)
-    exchange = importlib.import_module("exchange")
-    tags = ["B-a", "I-a", "B-a", "O", "B-b"]
-    assert exchange.to_spans(tags) == [(0, 2, "a"), (2, 3, "a"), (4, 5, "b")]
-    assert exchange.to_tags(5, exchange.to_spans(tags)) == tags
-    request = exchange.Request("data", "folder", "encoder", 1, 1, epochs=4)
-    assert request.given(learning_rate="rate", epochs="passes") == {"passes": 4}
-
-
-def test_an_environment_is_made_once_for_the_same_packages(
-    benchmarks: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commands: list[list[str]] = []
-
-    def run(command: list[str], **_: str) -> None:
-        commands.append(command)
-        (tmp_path / "tool").mkdir(exist_ok=True)
-
-    monkeypatch.setattr(benchmarks.environments, "run", run)
-    for requirements in (["a==1"], ["a==1"], ["a==2"]):
-        python = benchmarks.environments.python_of("tool", requirements, tmp_path)
-    assert [command[-1] for command in commands] == [str(tmp_path / "tool"), "a==1", str(tmp_path / "tool"), "a==2"]
-    assert commands[1][0] == str(python)

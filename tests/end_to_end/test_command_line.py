@@ -12,12 +12,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from builders.commands import crossner as run_here
 from builders.commands import invoke, refused
 from builders.commands import run_process as crossner
 from typer.testing import CliRunner
 
-from crossner_cli import __version__, figures, options
+from crossner_cli import __version__, options
 from crossner_cli.__main__ import main
 from crossner_cli.cli import app
 from crossner_cli.methods.contract import method_names
@@ -25,7 +24,6 @@ from crossner_cli.option_fields import flag_of
 from crossner_cli.options_adapt import Adapt
 from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
-from crossner_cli.reports.methods import describe_methods, list_settings
 
 COMMANDS = {
     "adapt": Adapt,
@@ -95,11 +93,6 @@ def test_before_pytorch_is_loaded_a_line_says_so_and_what_needs_none_is_answered
     assert crossner(*frozen, "--quiet").stderr.startswith("Problem: ")
 
 
-@pytest.mark.parametrize("name", ["predict", "inspect", "export", "report"])
-def test_commands_that_make_no_stage_have_no_name_for_it(name: str) -> None:
-    assert CliRunner().invoke(app, [name, "--name", "mine"]).exit_code == 2
-
-
 def test_an_option_without_effect_is_refused(tmp_path: Path) -> None:
     result = crossner(*PREPARE, "--run", str(tmp_path / "run"), "--min-entities", "3")
     assert result.returncode == 1
@@ -122,18 +115,6 @@ def test_the_list_of_methods_shows_paper_inputs_and_settings_of_each() -> None:
     assert methods["linear"]["reads"] == "subwords" and methods["bilstm-crf"]["reads"] == "words"
     shown = CliRunner().invoke(app, ["methods"], env={"COLUMNS": "200"})
     assert all(name in shown.stdout for name in methods)
-
-
-def test_settings_that_all_methods_of_words_share_stand_once_and_no_setting_is_lost() -> None:
-    facts = describe_methods()
-    rows = dict(list_settings(facts))
-    shared = rows.pop("all that read words").split(", ")
-    assert "words=trained" in shared and "input_dropout=0.3" not in shared, "multi-cell-lstm's is another"
-    for one in facts:
-        own = rows[one.name].split(", ")
-        told = own + shared if one.reads == "words" else own
-        assert sorted(told) == sorted(f"{name}={figures.setting(value)}" for name, value in one.settings.items())
-    assert dict(list_settings([facts[0]])).keys() == {facts[0].name}
 
 
 def test_methods_named_are_explained_with_every_setting_its_values_and_what_it_means() -> None:
@@ -279,19 +260,6 @@ def test_a_terminal_that_knows_only_ascii_shows_a_question_mark_instead_of_endin
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "68.4 ? 0.8\n"), done.stderr
-
-
-def test_fine_grained_evaluation_of_two_files_is_one_command(tmp_path: Path) -> None:
-    for name, tags in (("gold", "B-person I-person O"), ("predictions", "B-person O O")):
-        words = zip(("Anna", "Smith", "waits"), tags.split(), strict=True)
-        (tmp_path / f"{name}.conll").write_text("".join(f"{word}\t{tag}\n" for word, tag in words))
-    files = ("--gold", tmp_path / "gold.conll", "--predictions", tmp_path / "predictions.conll")
-    command = ("evaluate --fine-grained", *files, "--run", tmp_path / "run")
-    model = next(iter(run_here(*command, "--quiet")["result"]["models"].values()))
-    assert model["fine_grained"]["parts"][0]["boundary"] == 1
-    again = invoke(*command)
-    assert again.exit_code == 0 and "boundary" in again.stdout and "already done" in again.output
-    assert "Anna Smith [person]" in next(tmp_path.glob("run/*/errors.html")).read_text()
 
 
 @pytest.mark.parametrize(("closed", "status"), [(">&-", 1), ("2>&-", 0), ("<&-", 0)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import shutil
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,10 @@ from crossner_cli.options import Predict, PretrainSource
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import exhaust
 from crossner_cli.run.stage import Stage
-from crossner_cli.stages import dapt, train
+from crossner_cli.stages import train
 from crossner_cli.stages.train import read_data, resolve_recipe
 from crossner_cli.taggers.folder import load_tagger
 from crossner_cli.taggers.tagging import Tagged, fit_calibration, read_calibration, score_entities, tag
-from crossner_cli.training.plan import Plan
 
 MODEL_FILES = {"README.md", "config.json", "model.safetensors", *TOKENIZER_FILES}
 TAGGER_FILES = {*MODEL_FILES, "tagger.json", "tagger.safetensors", "training.json"}
@@ -164,13 +162,6 @@ def test_an_adaptation_that_ends_on_a_full_disk_is_finished_without_training_aga
     assert {path.name for path in (run / "dapt").iterdir()} & {"blocks", "text", "checkpoint"} == set()
 
 
-def test_published_settings_are_part_of_what_a_stage_was_made_with(chain: Path, run: Path) -> None:
-    sizes = "--block-size 32 --max-steps 1 --epochs 1 --batch-size 2 --learning-rate 5e-5 --weight-decay 0 --warmup 0"
-    adapt = ("dapt --head-warmup 0.5", sizes, "--run", run, *QUICK, "--encoder", chain / "dapt" / "encoder")
-    assert crossner(*adapt, "--paper")["options"]["attention_dropout"] is True
-    assert "attention_dropout: true -> false" in refused(*adapt)
-
-
 def test_the_manifest_tells_the_line_of_the_weights_and_what_carried_over(chain: Path) -> None:
     manifest = manifest_of(chain / "finetune")
     assert [step.get("stage", "base") for step in manifest["lineage"]] == ["base", "dapt", "pretrain-source"]
@@ -271,31 +262,6 @@ def test_a_jointly_trained_tagger_looks_for_the_types_of_the_target(chain: Path,
     assert result["result"]["domain"] == "sample-target"
 
 
-def test_a_start_of_older_data_or_another_encoder_is_told(chain: Path, run: Path, tiny_encoder_folder: Path) -> None:
-    shutil.copytree(chain / "dapt", run / "dapt")
-    quick = ("--run", run, *QUICK, "--max-steps 1 --start-from dapt")
-    plain = invoke("pretrain-source", *quick, "--encoder", tiny_encoder_folder)
-    assert plain.exit_code == 0 and "is out of date" not in " ".join(plain.stderr.split())
-    crossner("prepare-data --source sample-source --target sample-target --force", "--run", run)
-    told = invoke("finetune --encoder other-encoder", *quick)
-    assert told.exit_code == 0 and "The start 'dapt' is out of date: prepare-data/corpus/" in " ".join(
-        told.stderr.split()
-    )
-
-
-def test_a_stage_that_failed_before_it_did_anything_stands_in_nobodys_way(
-    tiny_encoder_folder: Path, tmp_path: Path
-) -> None:
-    data, run = tmp_path / "data", ("--run", tmp_path / "run")
-    data.mkdir()
-    (data / "train.txt").write_text("anna\tB-person\n\nberlin\tB-place\n")
-    quick = (*run, *QUICK, "--max-steps 1", "--encoder", tiny_encoder_folder)
-    crossner("prepare-data", *run, "--target", data)
-    assert "--dev-from-train" in refused("finetune", *quick)
-    crossner("prepare-data --dev-from-train 0.5 --force", *run, "--target", data)
-    crossner("finetune --epochs 1", *quick)
-
-
 @pytest.mark.parametrize(
     ("line", "told"),
     [
@@ -370,24 +336,3 @@ def test_the_dev_sentences_that_choose_are_those_of_the_domain_that_is_asked_for
     recipe = resolve_recipe(RunDirectory(chain), options, 1)
     data = exhaust(read_data(recipe))
     assert data.dev == recipe.prepared.domain(role, wanted_by="pretrain-source").sentences("dev")
-
-
-def test_an_adaptation_trains_as_its_options_say(
-    run: Path, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plans: list[Plan] = []
-    fit = dapt.fit
-
-    def watched(
-        model: Any, groups: Any, streams: Any, plan: Plan, *more: Any, **named: Any
-    ) -> Generator[Any, None, Any]:
-        plans.append(plan)
-        return fit(model, groups, streams, plan, *more, **named)
-
-    monkeypatch.setattr(dapt, "fit", watched)
-    course = "--max-steps 2 --epochs 3 --warmup 0.3 --clip-norm 0.5 --accumulate 2 --checkpoint-every 9"
-    text = "--block-size 32 --masking span --mask-rate 0.4"
-    crossner("dapt", course, text, "--run", run, *QUICK, "--encoder", tiny_encoder_folder)
-    assert plans == [
-        Plan(epochs=3, max_steps=2, warmup=0.3, clip_norm=0.5, accumulate=2, keep="last", checkpoint_every=9)
-    ]

@@ -6,37 +6,19 @@ import json
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from builders.commands import QUICK, crossner, invoke, refused
-from builders.runs import rewrite_output
-from builders.starts import design_tagger
 from safetensors.torch import load_file
 
-from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.data.tags import TagSet, split_tag
 from crossner_cli.data.text import find_words, segment
-from crossner_cli.encoders.start import Start, TaggerDesign
-from crossner_cli.engine.devices import start_engine
-from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.inputs import TrainingStage
-from crossner_cli.options import Finetune
-from crossner_cli.recurrent.known_words import collect_known_words
-from crossner_cli.run.directory import RunDirectory
-from crossner_cli.run.progress import exhaust
-from crossner_cli.taggers.folder import load_tagger
 
 SMALL = "--set lstm_size=4 --max-steps 2"
 every_method_of_several_tasks = pytest.mark.parametrize(
     "method", ["cross-domain-lm", "multi-cell-lstm", "multi-task-lstm"]
 )
-
-
-def stage_of(design: TaggerDesign, prepared: PreparedData) -> TrainingStage:
-    """A stage that begins with new weights."""
-    return TrainingStage("finetune", ("target",), design, Start("base", None, ""), prepared, 1)
 
 
 def words_of(tagger: Path) -> list[str]:
@@ -129,40 +111,6 @@ def test_a_target_starts_from_the_tags_that_its_source_learnt_and_tells_which_ty
     assert set(start["fresh_types"]) == set(new.types) - source_types
 
 
-@pytest.fixture(scope="module")
-def few_sentences(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of six labelled sentences a domain and as many raw ones of the target."""
-    folder = tmp_path_factory.mktemp("few")
-    for domain in ("news", "songs"):
-        (folder / domain).mkdir()
-        for split in ("train", "dev", "test"):
-            lines = [f"{domain}{split}\tO", "met\tO", "Anna\tB-person", "", "Peter\tB-person", ""]
-            (folder / domain / f"{split}.txt").write_text("\n".join([*lines, ""]))
-    raw = folder / "raw.txt"
-    raw.write_text("".join(f"raw visited Paris{' .' * number}\n" for number in range(6)))
-    domains = ("--source", folder / "news", "--target", folder / "songs")
-    crossner("prepare-data", "--run", folder, *domains, "--corpus", raw)
-    return folder
-
-
-@every_method_of_several_tasks
-def test_raw_text_is_learnt_from_beside_a_frozen_transformer_that_stays_as_it_is(
-    few_sentences: Path, tiny_encoder_folder: Path, method: str
-) -> None:
-    adversary = "--set adversary=grad" if method == "multi-task-lstm" else ""
-    tasks = f"--method {method} --name {method} --set tasks=source-ner,target-lm --select-on source {adversary}"
-    here = ("--run", few_sentences, *QUICK, "--encoder", tiny_encoder_folder)
-    result = crossner("joint-train --set transformer=frozen", SMALL, tasks, *here)["result"]
-    losses = result["seeds"]["1"]["history"][-1]["losses"]
-    assert "tags source" in losses and "tags target" not in losses
-    assert ("adversary" if method == "multi-task-lstm" else "language target") in losses
-    folder = few_sentences / method / "tagger"
-    tagger: Any = load_tagger(folder, start_engine(Finetune(device="cpu", precision="fp32", threads=1)))
-    assert tagger.encoder.frozen_size == 32 and "Paris" in tagger.encoder.vocabulary.words
-    stored, begun = (load_file(each / "model.safetensors") for each in (folder, tiny_encoder_folder))
-    assert all(torch.equal(stored[name], value) for name, value in begun.items())
-
-
 @every_method_of_several_tasks
 def test_methods_of_several_tasks_open_only_what_their_tasks_read_and_never_a_test_split(
     chain: Path, run: Path, method: str
@@ -185,59 +133,6 @@ def test_methods_of_several_tasks_open_only_what_their_tasks_read_and_never_a_te
     (data / "target" / "test.jsonl").unlink()
     shutil.rmtree(data / "source")
     crossner("finetune --set tasks=target-ner", *quick)
-
-
-def test_a_word_that_raw_text_has_often_is_not_hidden_though_labelled_sentences_have_it_once(chain: Path) -> None:
-    prepared = PreparedData.load(RunDirectory(chain), wanted_by="joint-train")
-    sentences = [Sentence(("Zorblax", "met", "Snark"), ("O", "O", "O"), "sample-target")]
-    tag_set = TagSet({"sample-target": ("person",)})
-    for settings, raw_words, rare in (
-        ([], ["Zorblax", "often"], {"met", "Snark"}),
-        (["lower_case=true"], ["Zorblax"], {"met", "snark"}),
-    ):
-        stage = stage_of(design_tagger(chain, "multi-cell-lstm", settings), prepared)
-        known = exhaust(collect_known_words(stage, sentences, tag_set, raw_words))
-        assert known.vocabulary.rare == rare
-
-
-def test_lower_cased_words_of_raw_text_find_their_vectors_and_those_without_one_are_unknown(
-    run: Path, tmp_path: Path
-) -> None:
-    raw, vectors = run / "prepare-data" / "corpus" / "domain.txt", tmp_path / "vectors.txt"
-    rewrite_output(run, raw, raw.read_text() + "Zorblax and Snark met\n" * 6)
-    vectors.write_text("zorblax 1 2\nthe 0 1\n")
-    tasks = "--method multi-cell-lstm --set tasks=source-ner,target-lm --set lower_case=true --select-on source"
-    for words in ("frozen", "trained"):
-        options = f"--set words={words} --name {words}"
-        crossner("joint-train", tasks, options, SMALL, "--run", run, *QUICK, f"--set embeddings={vectors}")
-        folder = run / words / "tagger"
-        vocabulary, rows = words_of(folder), load_file(folder / "words.safetensors")["words.weight"]
-        assert "Zorblax" not in vocabulary and ("snark" in vocabulary) == (words == "trained")
-        if words == "frozen":
-            assert rows[vocabulary.index("zorblax")].tolist() == [1, 2]
-
-
-def test_published_n_grams_are_looked_up_with_capitals_though_words_are_lower_cased(
-    chain: Path, tmp_path: Path
-) -> None:
-    prepared = PreparedData.load(RunDirectory(chain), wanted_by="finetune")
-    capital = next(word for word in prepared.domain("target", wanted_by="finetune").words() if word[0].isupper())
-    path, tag_set = tmp_path / "charNgram.txt", TagSet({"sample-target": ("person",)})
-    path.write_text(f"2gram-#BEGIN#{capital[0]} 1 2\n")
-    settings = ["characters=ngrams", "lower_case=true", f"ngram_embeddings={path}"]
-    stage = stage_of(design_tagger(chain, "bilstm-crf", settings), prepared)
-    known = exhaust(collect_known_words(stage, [], tag_set))
-    assert known.vocabulary.ngrams == (f"2gram-#BEGIN#{capital[0]}",)
-    path.write_text(f"2gram-#begin#{capital[0].lower()} 1 2\n0gram-#BEGIN#{capital[0]} 1 2\n")
-    with pytest.raises(CrossNERError, match="none of .* character n-grams of the data"):
-        exhaust(collect_known_words(stage, [], tag_set))
-
-
-def test_data_prepared_without_lists_of_words_train_a_tagger_of_words_too(run: Path) -> None:
-    for words in run.rglob("words.json"):
-        words.unlink()
-    crossner("finetune --method bilstm-crf", SMALL, "--run", run, *QUICK)
-    assert (run / "finetune" / "tagger" / "words.safetensors").is_file()
 
 
 def test_with_a_test_split_of_the_target_alone_the_source_trains_and_the_target_scores(tmp_path: Path) -> None:

@@ -13,8 +13,6 @@ from builders.commands import QUICK, crossner, refused, told
 from builders.runs import rewrite_output
 from safetensors.torch import load_file
 
-from crossner_cli.errors import CrossNERError
-
 LSTM = "--set lstm_size=4 --max-steps 2"
 SMALL = f"{LSTM} --set word_size=6 --set characters=none"
 SOURCE = "Anna\tB-PER\nmet\tO\nParis\tB-LOC\n\nthe\tO\nAcme\tB-ORG\n\nAnna\tB-PER\n"
@@ -105,27 +103,6 @@ def test_dev_sentences_without_an_entity_of_the_tagger_are_told_to_choose_nothin
         assert ("The dev sentences of the target cannot choose the best epoch" in said) == is_told
 
 
-def test_a_start_of_other_tasks_is_not_told_to_be_given_its_tasks(here):
-    method = (*here, SMALL, "--method multi-task-lstm")
-    crossner("pretrain-source", *method)
-    said = told("finetune --start-from pretrain-source", *method)
-    assert "start from pretrain-source" in said and "was trained with" not in said
-
-
-def test_vectors_of_the_corpus_are_trained_for_ten_passes_with_the_seed_that_is_given(here, monkeypatch):
-    asked: list[Any] = []
-
-    def catch(sentences: Any, **settings: Any) -> Any:
-        asked.append([settings[name] for name in ("seed", "epochs", "minimum_count", "size")])
-        raise CrossNERError("far enough", hint="")
-
-    monkeypatch.setattr("crossner_cli.recurrent.known_words.train_vectors", catch)
-    for seed in (7, 8):
-        train = f"pretrain-source --method bilstm-crf --set embeddings=corpus --seed {seed}"
-        assert "far enough" in refused(train, *here, SMALL)
-    assert asked == [[7, 10, 3, 6], [8, 10, 3, 6]]
-
-
 def test_vectors_that_are_to_stay_as_they_are_must_be_there_or_be_learnt_by_the_start(here):
     frozen = "--method bilstm-crf --set words=frozen"
     assert "--set embeddings=FILE" in refused("pretrain-source", frozen, *here, SMALL)
@@ -151,14 +128,6 @@ def test_a_file_that_has_no_word_of_the_data_is_refused(here, write_vectors):
     assert "words of the data has one of its 2 vectors" in said, "words of descriptions do not stand in"
 
 
-def test_words_of_type_descriptions_without_a_vector_are_told(here, write_vectors):
-    lines = ("Anna 1 2", "person 2 3", "organization 3 4")
-    train = ("pretrain-source --method concept-tagger", *here, LSTM)
-    assert f"{UNDESCRIBED} location" in told(*train, "--set", f"embeddings={write_vectors(*lines)}")
-    said = told(*train, "--name all --set", f"embeddings={write_vectors(*lines, 'location 4 5')}")
-    assert "words found" in said and "type descriptions" not in said
-
-
 @pytest.mark.parametrize("method", ["concept-tagger", "robust-tagger", "coach"])
 def test_types_that_only_a_later_stage_has_are_described_by_the_vectors_that_the_start_was_given(
     run, here, write_vectors, method
@@ -172,12 +141,6 @@ def test_types_that_only_a_later_stage_has_are_described_by_the_vectors_that_the
     assert [7, 8] in load_file(path)["descriptions"].tolist(), "artist, which is no type of the source"
     crossner("pretrain-source --name other", *train, "--set", f"embeddings={write_vectors(*lines, 'artisan 7 8')}")
     assert f"{UNDESCRIBED} artist" in told("finetune --start-from other --name lacking", *train)
-
-
-def test_descriptions_that_are_drawn_at_random_are_told(here):
-    for method in ("concept-tagger", "robust-tagger", "coach", "mtl"):
-        said = told(f"pretrain-source --method {method} --name {method}", *here, SMALL)
-        assert (UNDESCRIBED in said) == (method != "mtl"), "it describes nothing"
 
 
 @pytest.mark.parametrize("method", ["robust-tagger", "coach"])
@@ -226,17 +189,6 @@ def test_vectors_of_another_width_leave_those_of_the_start_and_the_words_that_it
     assert "Anna" not in now and {"Bach", "Paris"} <= now.keys()
     crossner(*train, "--name", "alone")
     assert now.keys() == words_and_vectors(run / "alone").keys()
-
-
-def test_vectors_of_ngrams_of_another_width_leave_those_of_the_start(run, here, write_vectors):
-    train = (*here, LSTM, "--method bilstm-crf --set characters=ngrams")
-    crossner("pretrain-source --set character_size=4", *train)
-    vectors = write_vectors("2gram-Ba 0.5 0.5 0.5")
-    assert "n-grams found" in told(
-        "finetune --start-from pretrain-source", *train, "--set", f"ngram_embeddings={vectors}"
-    )
-    (path,) = (run / "finetune").glob("*/words.json")
-    assert json.loads(path.read_text())["ngrams"] == ["2gram-Ba"]
 
 
 @pytest.mark.parametrize("method", ["bilstm-crf", "mtl", "moee"])

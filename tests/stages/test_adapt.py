@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.commands import invoke, refused, run_process, told
+from builders.commands import invoke, refused, told
 from builders.encoders import make_encoder
 
 from crossner_cli.errors import INTERRUPTED, IS_STEP, CrossNERError, known_problems
@@ -332,22 +332,6 @@ def test_the_planned_commands_by_hand_make_the_same_tagger(place, first):
     assert made[0].read_bytes() == made[1].read_bytes()
 
 
-def test_the_last_table_names_what_each_model_is_and_how_to_tag_with_the_last(place, first):
-    table, used, step = stage.describe_result(RunDirectory(place / "first"), first)
-    assert [row[0] for row in table.rows] == ["target alone", "after the source", "the tagger"]
-    assert first["use"] == max(first["dev_f1"], key=first["dev_f1"].get)
-    assert f"Use {first['use']}, the best on dev (target-alone " in used.text
-    assert f"crossner predict FILE --model {first['use']}" in step.text
-
-
-def test_the_plan_is_shown_and_nothing_is_made(tmp_path):
-    make_encoder(tmp_path / "encoder")
-    given = ("--run", str(tmp_path / "run"), "--encoder", str(tmp_path / "encoder"), "--size", "quick", *SAMPLE, *CPU)
-    planned = run_process("adapt", *given, "--plan")
-    assert "crossner pretrain-source --encoder" in planned.stdout, planned.stderr
-    assert not (tmp_path / "run").exists()
-
-
 def test_dev_sentences_are_taken_from_train_where_there_are_none_and_the_plan_says_so(tmp_path):
     make_encoder(tmp_path / "encoder")
     (tmp_path / "mine.txt").write_text("anna\tB-person\n\nit\tO\n\n")
@@ -357,7 +341,7 @@ def test_dev_sentences_are_taken_from_train_where_there_are_none_and_the_plan_sa
         return " ".join(invoke("adapt", *given, *more).stdout.split())
 
     told = shown("--target", tmp_path / "mine.txt")
-    assert "--dev-from-train 0.2 " in told
+    assert "--dev-from-train 0.2 " in told and not (tmp_path / "run").exists()
     assert "without dev sentences, 20% of train become dev" in plan(tmp_path, dev_from_train=0.2)[0].brings
     assert "--dev-from-train 0.5 " in shown("--target", tmp_path / "mine.txt", "--dev-from-train", "0.5")
     told = shown("--target", "sample-target")

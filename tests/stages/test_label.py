@@ -22,7 +22,6 @@ from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.sentences import Sentence, read_sentences
 from crossner_cli.data.tags import TagSet, illegal_positions
 from crossner_cli.engine.devices import Engine
-from crossner_cli.errors import IS_STEP
 from crossner_cli.labelling import language_model
 from crossner_cli.layers.crf import decode_words
 from crossner_cli.methods.contract import TagRules
@@ -179,21 +178,6 @@ def test_the_folder_is_a_data_set_and_its_manifest_lies_in_it(run: RunDirectory,
     step = record["result"]["next"]
     assert step.startswith(f"crossner prepare-data --source {output} --target ")
     assert crossner(*step.split()[1:])["result"]["domains"]["source"]["splits"]["train"]["sentences"] == 4
-
-
-def test_the_screen_says_who_labelled_what_was_left_out_and_what_follows(
-    run: RunDirectory, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done = invoke(*arguments(run, tmp_path / "silver", texts, "--teacher", "two-seeds"))
-    assert done.stdout.startswith("label: ")
-    assert "Labelled by two-seeds (seeds 1, 2)" in done.stdout
-    assert (
-        "Read: 7 documents, 8 sentences; sentences left out: 1 repeated; 2 as sentences of dev or test" in done.stdout
-    )
-    assert "Next: crossner prepare-data --source" in done.stdout
-    monkeypatch.setenv(IS_STEP, "1")
-    again = invoke(*arguments(run, tmp_path / "silver", texts, "--teacher", "two-seeds"), "--force")
-    assert again.exit_code == 0 and "Next: " not in again.stdout
 
 
 def test_a_path_teaches_without_a_run(run: RunDirectory, texts: Path, tmp_path: Path) -> None:
@@ -364,14 +348,6 @@ def test_probabilities_are_not_needed(ask: list[Any], server: ChatServer) -> Non
     server.certainty = None
     assert "There is no second pass" in told(*ask, "--second-pass", "--parallel", "1")
     assert [bool(body.get("logprobs")) for body in server.requests] == [True, False, False, False, False, False]
-
-
-def test_a_model_that_refuses_the_temperature_is_asked_without(ask: list[Any], server: ChatServer) -> None:
-    server.refused = {"temperature"}
-    result = crossner(*ask, "--parallel", "1")["result"]
-    assert result["sentences"] == 5 and "does not take the temperature 0" in result["warnings"][0]
-    assert ["temperature" in body for body in server.requests] == [True, False, False, False, False, False]
-    assert all(body["logprobs"] for body in server.requests)
 
 
 def test_a_model_that_refuses_all_but_a_plain_question_is_asked_one(ask: list[Any], server: ChatServer) -> None:

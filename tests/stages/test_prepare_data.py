@@ -90,37 +90,6 @@ def test_types_that_are_named_alike_are_renamed_in_each_source_and_the_names_are
     assert "auto needs a target" in failure(run, source=sources, map_types="auto", force=True)
 
 
-def test_later_stages_find_the_sentences_and_types(run):
-    prepare(run, source="sample-source", target="sample-target", scheme="bioes")
-    prepared = PreparedData.load(run, wanted_by="finetune")
-    assert prepared.domains["target"].name == "sample-target"
-    tag_set = prepared.tag_set("source", "target")
-    for role, splits in {"source": ("train", "dev"), "target": ("train", "dev", "test")}.items():
-        domain = prepared.domain(role, wanted_by="finetune")
-        sentences = [sentence for split in splits for sentence in domain.sentences(split)]
-        assert all(len(tag_set.to_ids(sentence.tags)) == len(sentence.words) for sentence in sentences)
-        assert domain.words() == sorted({word for sentence in sentences for word in sentence.words})
-
-
-def test_the_manifest_tells_what_each_domain_holds(run, folders):
-    result = prepare(run, **folders)["result"]
-    assert result["domains"]["source"] == {
-        "name": "news",
-        "types": ["location"],
-        "found_scheme": "bio",
-        "origins": {"train": "folder", "dev": "folder"},
-        "splits": {
-            "train": {"sentences": 2, "words": 2, "longest_sentence": 1, "entities": 1},
-            "dev": {"sentences": 1, "words": 1, "longest_sentence": 1, "entities": 1},
-        },
-    }
-    assert result["domains"]["target"]["types"] == ["dish"]
-    overlap = {"percent": 0.0, "shared": 0, "source": 1, "target": 10, "corpus_level": None}
-    assert result["statistics"]["vocabulary_overlap"] == overlap
-    assert result["corpus"] == {}
-    assert result["repairs"] == {"source": {}, "target": {}}
-
-
 def test_several_sources_are_one_domain_and_silver_is_the_targets(run, tmp_path):
     for name, text in {
         "a": {"train": "Anna\tB-PER\n\nyes\tO\n", "dev": "Bob\tB-PER\n"},

@@ -106,18 +106,6 @@ def test_a_new_column_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert [row[0] for row in table_of(go(tmp_path, x="trained-for"), "by trained for").rows] == ["20", "40"]
 
 
-def test_models_given_by_path_are_called_by_the_end_of_it_and_named_whole_below(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", {"linear": {"1": 0.4}})
-    labelled = {"linear": {"1": damage(GOLD, 0.4, 1)}, "/far/away/linear": {"1": damage(GOLD, 0.2, 1)}}
-    write_evaluation(run / "evaluate", WORDS, GOLD, labelled)
-    for baseline in ("away/linear", "/far/away/linear"):
-        result = go(run, baseline=baseline)
-        assert [one["against"] for one in result.comparisons] == ["/far/away/linear"], "files keep the whole path"
-        text = lines_of(report_tables(result))
-        assert " away/linear on music" in text and "away/linear is /far/away/linear" in text
-    assert [row[0] for row in table_of(result, "test F1").rows] == ["linear", "away/linear"]
-
-
 def test_scores_of_another_split_are_left_out_and_other_ways_named(tmp_path: Path) -> None:
     run = make_run(tmp_path / "one", {"linear": {"1": 0.3}})
     write_evaluation(run / "strict", WORDS, GOLD, {"linear": {"1": damage(GOLD, 0.2, 1)}}, mode="strict")
@@ -162,16 +150,6 @@ def test_a_baseline_that_stands_for_several_models_is_refused_with_their_names(t
     for name in ("any/linear", "1/any/linear", f"{runs[0]}/any/linear"):
         (found,) = go(runs[0], baseline=name).comparisons
         assert found["against_place"] == str(runs[0] / "any")
-
-
-def test_rows_of_comparisons_tell_decoding_and_place_where_both_sides_are_not_of_one(tmp_path: Path) -> None:
-    runs = [make_run(tmp_path / name, {"a": {"1": 0.3}, "b": {"2": 0.4}}) for name in ("70", "100")]
-    write_evaluation(runs[0] / "any", WORDS, GOLD, {"a": {"3": damage(GOLD, 0.5, 3)}}, decoding="any")
-    table = table_of(go(*runs, baseline="70/evaluate/b"), "Compared on the same sentences")
-    names = [row[:2] for row in table.rows]
-    assert len(set(names)) == len(names) == 4
-    assert ("a", "b") in names and (f"b of {runs[1]}/evaluate", f"b of {runs[0]}/evaluate") in names
-    assert (f"a (any) of {runs[0]}/any", f"b of {runs[0]}/evaluate") in names
 
 
 def test_runs_of_other_test_sentences_are_not_compared(tmp_path: Path) -> None:

@@ -291,13 +291,6 @@ def test_types_of_every_spelling_have_the_published_examples_unless_others_are_g
         assert example_words(name, read_examples(f"x=y; {name} = a + b-c ;")) == ("a", "b-c")
 
 
-def test_vectors_of_an_odd_width_are_refused():
-    encoder: Any = GivenVectors(torch.zeros(1, 1, 5), description_size=7)
-    with pytest.raises(CrossNERError, match="have 7 values, and this method needs an even number") as caught:
-        RobustTagger(encoder, TAG_SET, RobustTagger.Hyperparameters())
-    assert "word_size" in caught.value.hint
-
-
 # Sizes, settings, folders
 
 
