@@ -59,18 +59,6 @@ def test_fast_layers_keep_every_dropout_and_that_of_attention_weights_on_request
         assert attention.dropout.p == share
 
 
-def test_fast_layers_run_between_the_matrix_products_in_bf16_under_autocast(tiny_encoder_folder):
-    encoder, _ = load_encoder(str(tiny_encoder_folder), attention="eager")
-    encoder.prepare_for_training(on_cpu=True)
-    kinds = []
-    encoder.model.encoder.layer[0].register_forward_pre_hook(lambda layer, inputs: kinds.append(inputs[0].dtype))
-    batch = encoder.reader.collate(encoder.reader.encode(SENTENCES))
-    with torch.autocast("cpu", torch.bfloat16):
-        encoder(batch)
-    encoder(batch)
-    assert kinds == [torch.bfloat16, torch.float32]
-
-
 def some_of(model: Any, positions: Tensor, batch: Any) -> Tensor:
     with keep_positions(model, positions):
         states: Tensor = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state

@@ -249,31 +249,6 @@ def test_replacements_that_multiply_are_refused_before_a_word_is_cut(tmp_path):
     read_tokenizer(folder)
 
 
-def byte_level_folder(folder: Path) -> Path:
-    """A byte-level tokenizer as ModernBERT's: it puts no space before the first word by itself."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    pieces = ["<s>", "<pad>", "</s>", "<unk>", *sorted(pre_tokenizers.ByteLevel.alphabet()), "Ġa", "Ġab", "ab"]
-    tokenizer = Tokenizer(
-        models.BPE({piece: number for number, piece in enumerate(pieces)}, [("Ġ", "a"), ("Ġa", "b"), ("a", "b")])
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, cls_token="<s>", sep_token="</s>", pad_token="<pad>", unk_token="<unk>"
-    ).save_pretrained(folder)
-    return folder
-
-
-def test_byte_level_words_are_read_with_the_space_before_them_as_in_a_text(tmp_path):
-    tokenizer = read_tokenizer(byte_level_folder(tmp_path))
-    reader = SubwordReader(tokenizer, 100)
-    (encoded,) = reader.encode([Sentence(("ab", "c", "ab"))])
-    assert tokenizer.convert_ids_to_tokens(encoded.windows[0]) == ["Ġab", "Ġ", "c", "Ġab"]
-    tokenizer.save_pretrained(tmp_path / "again")
-    assert read_tokenizer(tmp_path / "again")("ab", add_special_tokens=False)["input_ids"] == [encoded.windows[0][0]]
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [

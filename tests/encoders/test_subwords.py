@@ -48,20 +48,6 @@ def first_ids(reader: SubwordReader, words: tuple[str, ...]) -> list[int]:
     ]
 
 
-def test_a_sentence_of_five_thousand_words_gets_five_thousand_places(reader):
-    sentence = sentence_of(5000)
-    (encoded,) = reader.encode([sentence], TagSet({"news": ("x",)}))
-    assert encoded.places.shape == (5000, 2)
-    assert len({tuple(place) for place in encoded.places.tolist()}) == 5000
-    assert encoded.tags is not None and len(encoded.tags) == 5000
-    assert encoded.longest_window <= LIMIT
-    batch = reader.collate([encoded])
-    assert batch.words == 5000 and batch.input_ids.shape == (len(encoded.windows), encoded.longest_window)
-    read = batch.input_ids.flatten()[batch.word_places[0]]
-    distinct = {word: first_ids(reader, (word,))[0] for word in WORDS}
-    assert read.tolist() == [distinct[word] for word in sentence.words]
-
-
 @st.composite
 def long_sentences(draw: Any) -> tuple[list[int], int]:
     """Lengths of words in subwords, and the room of a window; no word is longer than that."""
@@ -94,15 +80,6 @@ def test_windows_cover_a_sentence_in_order_and_each_word_is_read_whole_where_it_
         assert windows[number][position - 1 : position - 1 + length].tolist() == flat[start:end].tolist()
         having = [other for other, (first, last) in enumerate(spans) if first <= start and end <= last]
         assert context(number, start, end) == max(context(other, start, end) for other in having)
-
-
-def test_neighbouring_windows_share_about_half(reader):
-    windows, places = cut_windows(np.arange(1000), np.arange(1000), 62)
-    assert len(windows) == pytest.approx(1000 / 31, abs=1)
-    sizes = np.array([len(window) for window in windows])[places[1:-1, 0]]
-    inner = slice(40, 900)
-    context = np.minimum(places[1:-1, 1] - 1, sizes - places[1:-1, 1])[inner]
-    assert context.min() >= 14
 
 
 def test_windows_that_just_fit_are_not_cut_and_one_may_have_room_for_one_subword_only(reader):

@@ -11,7 +11,6 @@ import torch
 import transformers
 from builders.commands import QUICK, crossner, refused
 from builders.encoders import ARCHITECTURES, encode_sentences, make_encoder
-from builders.taggers import TAG_SET
 from builders.tokenizers import save_tokenizer, train_tokenizer
 from safetensors.torch import load_file, save_file
 
@@ -20,9 +19,7 @@ from crossner_cli.encoders.pretrained import read_tokenizer
 from crossner_cli.encoders.transformer import TransformerEncoder, load_encoder
 from crossner_cli.encoders.word_shapes import SHAPES, WORD_SHAPES, find_shape
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.taggers.folder import load_tagger
-from crossner_cli.training.plan import Rates, group_parameters
 
 LOWER, CAPITALISED = (Sentence(("anna", "met", "peter")), Sentence(("Anna", "met", "PETER")))
 
@@ -81,18 +78,6 @@ def test_each_subword_has_the_shape_of_its_word_in_every_window(tiny_encoder_fol
     assert at_first_subwords.tolist() == [find_shape(word) for word in words]
     is_special = (batch.input_ids == 0) | (batch.input_ids == 2) | (batch.input_ids == 3)
     assert torch.equal(batch.shapes == 0, is_special)
-
-
-def test_the_vectors_learn_at_the_rate_of_the_head_without_decay(tiny_encoder_folder):
-    tagger = LinearTagger(read_shapes(tiny_encoder_folder), TAG_SET, LinearTagger.Hyperparameters())
-    assert isinstance(tagger.encoder, TransformerEncoder) and tagger.encoder.shapes is not None
-    vectors = tagger.encoder.shapes.vectors
-    (group,) = [
-        group
-        for group in group_parameters(tagger, Rates(head_learning_rate=0.5))
-        if any(vectors is parameter for parameter in group.parameters)
-    ]
-    assert (group.learning_rate, group.weight_decay) == (0.5, 0.0)
 
 
 def test_a_cased_encoder_is_refused(tiny_encoder_folder, tmp_path):

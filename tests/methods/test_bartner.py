@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
 from builders.encoders import make_encoder_decoder
-from builders.runs import prepared_result
 from builders.taggers import TAG_SET, WORDS, batch_of, decode, some_sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +21,6 @@ from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import load_encoder
 from crossner_cli.encoders.type_descriptions import describe_type
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers.randomness import Dropout
 from crossner_cli.methods.bartner import (
     BARTNER,
     END,
@@ -35,17 +32,15 @@ from crossner_cli.methods.bartner import (
     read_entities,
 )
 from crossner_cli.methods.contract import find_method
-from crossner_cli.options import Evaluate, Finetune, Predict
+from crossner_cli.options import Evaluate, Predict
 from crossner_cli.options_data import PrepareData
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import exhaust
-from crossner_cli.run.stage import open_stage
 from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.predict import run as predict
 from crossner_cli.stages.prepare_data import run as prepare_data
-from crossner_cli.stages.train import run as finetune
 from crossner_cli.taggers.carry_over import check_start
-from crossner_cli.taggers.folder import load_tagger, save_tagger
+from crossner_cli.taggers.folder import save_tagger
 
 TYPES = TAG_SET.types
 SYMBOLS = 1 + len(TYPES)
@@ -323,30 +318,6 @@ def test_each_of_the_family_writes_what_its_own_decoder_says(tmp_path, kind):
         assert torch.equal(encoder(batch)[0, 0], read[0, 1])
 
 
-def test_values_are_dropped_of_states_and_of_all_that_they_are_compared_with(folder, monkeypatch):
-    class Double(torch.nn.Module):  # in the place of dropout it tells what passes through
-        def forward(self, values: Tensor) -> Tensor:
-            return 2 * values
-
-    tagger = make(folder)
-    batch = batch_of(tagger, some_sentences(6, longest=9))
-    windows, read = find_windows(batch), tagger.encoder.read(batch)
-    states, ends = torch.randn(len(read), 3, read.shape[-1]), len(tagger.symbols)
-    with torch.no_grad():
-        pointed = tagger._pointed(read, batch, windows)
-        whole = tagger._scores(states, pointed, windows.mask)
-        assert isinstance(tagger.dropout, Dropout) and tagger.dropout.p == 0.3
-        monkeypatch.setattr(tagger, "dropout", Double())
-        doubled = tagger._pointed(read, batch, windows)
-        words = 2 * (doubled - pointed)  # subword vectors
-        rows = torch.arange(len(read))[:, None]
-        expected = tagger.encoder.word_embeddings[batch.input_ids[rows, windows.columns]]
-        torch.testing.assert_close(words, expected, atol=1e-5, rtol=1e-5)
-        scores = tagger._scores(states, pointed, windows.mask)
-    torch.testing.assert_close(scores[..., :ends], 4 * whole[..., :ends])
-    torch.testing.assert_close(scores[..., ends:], 2 * whole[..., ends:])
-
-
 BASE = Start("base", None, "")
 
 
@@ -367,50 +338,6 @@ def test_what_is_no_encoder_decoder_is_refused(tiny_encoder_folder, tmp_path, fo
     check_start(design("linear", tiny_encoder_folder), BASE)
     with pytest.raises(CrossNERError, match="it is a decoder"):
         load_encoder(str(folder))
-
-
-def test_a_start_that_is_no_encoder_decoder_is_refused_before_a_stage_is_opened(
-    tiny_encoder_folder, folder, tmp_path, engine
-):
-    run = RunDirectory(tmp_path / "run")
-    with open_stage(run, PrepareData().stage_request({})) as stage:
-        stage.finish(asdict(prepared_result()))
-    for method, encoder, start, problem in (
-        ("bartner", folder, tiny_encoder_folder, r"The start .* \(bert\) is no encoder-decoder of the BART family"),
-        ("laner", tiny_encoder_folder, folder, r"holds an encoder-decoder \(bart\), and the method 'laner' reads an"),
-    ):
-        options = Finetune(method=method, encoder=str(encoder), start_from=str(start))
-        with pytest.raises(CrossNERError, match=problem) as caught:
-            exhaust(finetune(run, options, engine))
-        assert method != "bartner" or "in place of --start-from" in caught.value.hint
-    assert not list(run.path.glob("*finetune*"))
-
-
-def test_a_stage_trains_it_and_its_tagger_tags(folder, tmp_path, engine):
-    run = RunDirectory(tmp_path / "run")
-    (tmp_path / "news").mkdir()
-    for split in ("train", "dev", "test"):
-        text = "anna\tB-person\nmet\tO\nlondon\tB-place\n\nthe\tO\n\n"
-        (tmp_path / "news" / f"{split}.conll").write_text(text)
-    exhaust(prepare_data(run, PrepareData(run=run.path, target=str(tmp_path / "news"))))
-    options = Finetune(
-        run=run.path,
-        method="bartner",
-        encoder=str(folder),
-        epochs=60,
-        learning_rate=5e-3,
-        patience=None,
-        settings=["dropout=0.1"],
-        device="cpu",
-        precision="fp32",
-    )
-    manifest = exhaust(finetune(run, options, engine))
-    assert manifest["result"]["dev_f1"] == 100
-    onward = replace(options, name="onward", start_from="finetune", epochs=1)
-    assert exhaust(finetune(run, onward, engine))["result"]["seeds"]["1"]["start"]["loaded"] > 10
-    tagger = load_tagger(run.folder("finetune") / "tagger", engine)
-    decoded = decode(tagger, [Sentence(("anna", "met", "london"), None, "news")])
-    assert tagger.tag_set.from_ids(decoded.tags[0]) == ["B-person", "O", "B-place"]
 
 
 def test_parts_are_joined_only_where_one_goes_on_in_the_type_of_the_other_and_probabilities_multiply():

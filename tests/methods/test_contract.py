@@ -381,16 +381,6 @@ def test_words_of_a_domain_without_types_are_outside_for_certain(tiny_encoder_fo
     assert decoded.probabilities[0] == pytest.approx([1, 1], abs=1e-5)
 
 
-def test_a_crf_tagger_gives_marginals_that_sum_to_one(tiny_encoder_folder):
-    tagger = make_tagger(tiny_encoder_folder, "crf", TagSet({"news": ("person",)}), "legal=false")
-    batch = batch_of(tagger, [Sentence(("anna",), None, "news")], with_tags=False)
-    with torch.no_grad():
-        decoded = tagger.decode(batch)
-        scores = tagger.classifier(tagger.encoder(batch))[0, 0] + tagger.crf.start + tagger.crf.stop
-    assert decoded.tags[0][0] == int(scores.argmax())
-    assert decoded.probabilities[0][0] == pytest.approx(float(torch.softmax(scores, 0).max()), abs=1e-5)
-
-
 @pytest.mark.parametrize("scheme", ["bio", "bioes"])
 @pytest.mark.parametrize("method", method_names())
 def test_only_sequences_that_the_scheme_allows_are_given(tiny_encoder_folder, method, scheme):

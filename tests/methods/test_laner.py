@@ -16,14 +16,12 @@ from crossner_cli.data.tags import TagSet, illegal_positions
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.methods import laner
 from crossner_cli.methods.contract import head_tensors
-from crossner_cli.methods.laner import LANER, attend
-from crossner_cli.methods.linear import LinearTagger
+from crossner_cli.methods.laner import LANER
 
 TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place")})
 ABLATIONS: list[dict[str, bool]] = [
     {"background": background, "context": context} for background in (True, False) for context in (True, False)
 ]
-every_ablation = pytest.mark.parametrize("ablation", ABLATIONS, ids=str)
 
 
 def make_batch(lengths: list[int], tags: Tensor, domains: tuple[str, ...] | None = None) -> Batch:
@@ -129,88 +127,6 @@ def test_words_read_in_blocks_give_the_same_scores_and_gradients(monkeypatch, me
         assert torch.allclose(gradient, others[name], atol=1e-4), name
 
 
-def test_blocks_bound_how_many_pairs_are_held_at_once(monkeypatch):
-    monkeypatch.setattr(laner, "MOST_PAIRS", 100)
-    tagger, batch = make([60, 3], memory=10)
-    held, read = [], tagger.label_encoder._read_backwards
-
-    def watched(gates: Tensor, labels: Tensor, counts: list[int]) -> Tensor:
-        held.append(labels.numel())
-        return read(gates, labels, counts)
-
-    monkeypatch.setattr(tagger.label_encoder, "_read_backwards", watched)
-    with torch.no_grad():
-        tagger.loss(batch)
-    assert max(held) <= 100 and len(held) == 7
-    held.clear()
-    tagger.loss(batch)["tags"].backward()
-    assert max(held) <= 100 and len(held) == 14, "read again for the gradient, not kept until then"
-
-
-@every_ablation
-def test_a_score_depends_on_the_tags_before_and_on_no_other(ablation):
-    tagger, batch = make([8], **ablation)
-    assert batch.tags is not None
-    with torch.no_grad():
-        scores = scores_of(tagger, batch)
-        for word in range(8):
-            later = batch.tags.clone()
-            later[:, word:] = (later[:, word:] + 1) % len(TAG_SET)
-            changed = (scores_of(tagger, batch, later) - scores).abs().amax(dim=-1)[0]
-            assert (changed[: word + 1] == 0).all()
-            if word < 7:
-                assert (changed[word + 1] > 1e-6) == tagger.reads_labels
-
-
-def test_attention_is_a_mean_of_the_vectors_that_are_there():
-    torch.manual_seed(1)
-    asked, vectors = torch.randn(2, 4, 5), torch.randn(2, 3, 5)
-    mask = torch.tensor([[True, True, False], [True, True, True]])
-    constant = torch.cat([vectors, torch.ones(2, 3, 1)], dim=-1)
-    weighed = attend(torch.cat([asked, torch.zeros(2, 4, 1)], dim=-1), constant, mask)
-    assert torch.allclose(weighed[..., -1], torch.ones(2, 4)), "weights sum to one"
-    assert torch.allclose(attend(asked[:1], vectors[:1], mask[:1]), attend(asked[:1], vectors[:1, :2]))
-    shares = torch.softmax(asked[1] @ vectors[1].T, dim=-1)
-    assert torch.allclose(attend(asked, vectors, mask)[1], shares @ vectors[1], atol=1e-6)
-
-
-def test_the_weights_of_the_labels_before_a_word_sum_to_one_and_no_other_has_any():
-    tagger, batch = make([6, 4])
-    assert batch.tags is not None
-    encoder = tagger.label_encoder
-    previous = encoder.previous(batch.tags)
-    ends, sentences = batch.word_mask.t().nonzero(as_tuple=True)
-    with torch.no_grad():
-        weights, _ = encoder._attend_backwards(
-            torch.randn(10, 6), torch.randn(10, 6), torch.randn(8, 24), previous, sentences, ends
-        )
-    assert torch.allclose(weights.sum(dim=1), torch.ones(10))
-    assert torch.equal(weights > 0, torch.arange(6) <= ends[:, None])
-
-
-@every_ablation
-def test_without_weights_for_what_it_sees_it_is_the_linear_tagger(ablation):
-    tagger, batch = make([6, 2], legal=False, **ablation)
-    linear = LinearTagger(tagger.encoder, TAG_SET, LinearTagger.Hyperparameters(dropout=0.0, legal=False))
-    with torch.no_grad():
-        tagger.output.weight[:, 12:] = 0
-        linear.classifier.weight.copy_(tagger.output.weight[:, :12])
-        linear.classifier.bias.copy_(tagger.output.bias)
-        assert float(tagger.loss(batch)["tags"]) == pytest.approx(float(linear.loss(batch)["tags"]), rel=1e-5)
-        own, other = tagger.decode(batch), linear.decode(batch)
-    assert own.tags == other.tags
-    assert own.probabilities[0] == pytest.approx(other.probabilities[0], abs=1e-5)
-
-
-def test_every_label_that_was_read_learns_the_one_of_outside_too():
-    tagger, batch = make([4])
-    tagger.loss(make_batch([4], torch.tensor([[0, 3, 0, 5]])))["tags"].backward()
-    gradient = tagger.label_encoder.labels.weight.grad
-    assert gradient is not None
-    assert gradient.any(dim=1).tolist() == [True, False, False, True, False, False, False], "the last tag is not read"
-    assert tagger.label_encoder.start.grad is not None and tagger.label_encoder.start.grad.any()
-
-
 def count(module: nn.Module) -> int:
     return sum(value.numel() for value in module.parameters())
 
@@ -250,30 +166,6 @@ def test_an_ablation_has_only_the_parts_it_uses(ablation, parts, width):
     assert all(value.grad is not None for value in tagger.parameters()), "none is left out of the graph"
 
 
-@every_ablation
-def test_one_sentence_is_learnt_by_heart_tag_by_tag(ablation):
-    """Two words have equal vectors and different tags: only what was read before tells them apart."""
-    torch.manual_seed(2)
-    vectors = torch.randn(1, 6, 12)
-    vectors[:, 3] = vectors[:, 2]
-    encoder: Any = GivenVectors(vectors)
-    encoder.requires_grad_(False)
-    tag_set = TagSet({"news": ("person", "place")}, "bioes")
-    tagger = LANER(encoder, tag_set, LANER.Hyperparameters(label_size=8, legal=False, **ablation))
-    gold = tag_set.to_ids(["O", "S-place", "B-person", "I-person", "E-person", "O"])
-    batch = make_batch([6], torch.tensor([gold]))
-    optimiser = torch.optim.Adam(tagger.parameters(), lr=0.03)
-    for _ in range(80):
-        optimiser.zero_grad()
-        tagger.loss(batch)["tags"].backward()
-        optimiser.step()
-    with torch.no_grad():
-        found = tagger.eval().decode(batch)
-    assert (found.tags == [gold]) == tagger.reads_labels
-    if tagger.reads_labels:
-        assert min(found.probabilities[0]) > 0.9
-
-
 @pytest.mark.parametrize("scheme", ["bio", "bioes"])
 def test_greedy_decoding_keeps_to_the_scheme_to_the_last_word_and_to_the_domain(scheme):
     tag_set = TagSet({"news": ("person", "place"), "songs": ("artist",)}, scheme)
@@ -292,14 +184,6 @@ def test_greedy_decoding_keeps_to_the_scheme_to_the_last_word_and_to_the_domain(
             assert all(0 < probability <= 1 for probability in probabilities)
             found |= {name[0] for name in names}
     assert found == set("OBI" if scheme == "bio" else "OBIES")
-
-
-def test_only_the_word_itself_is_dropped_before_the_output_layer():
-    tagger, batch = make([6], dropout=0.9)
-    with torch.no_grad():
-        assert not torch.equal(scores_of(tagger.train(), batch), scores_of(tagger.eval(), batch))
-        tagger.output.weight[:, :12] = 0  # of the word itself
-        assert torch.equal(scores_of(tagger.train(), batch), scores_of(tagger.eval(), batch))
 
 
 @pytest.mark.parametrize("memory", [1, 3, 128])

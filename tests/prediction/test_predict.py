@@ -164,20 +164,6 @@ def test_words_that_would_break_columns_are_replaced_and_counted(predicted: Pred
     assert result["rewritten_words"] == 5
 
 
-def test_a_long_sentence_takes_no_more_subwords_at_once_than_asked_for(tagger: LinearTagger, engine: Engine) -> None:
-    read: list[int] = []
-    hook = tagger.encoder.model.register_forward_pre_hook(
-        lambda model, args, given: read.append(given["input_ids"].numel()), with_kwargs=True
-    )
-    sentence = Sentence(("anna", "met", "london") * 300, None, "politics")
-    (at_once,) = tag(tagger, [sentence], engine, batch_subwords=10**6)
-    (in_parts,) = tag(tagger, [sentence], engine, batch_subwords=128)
-    hook.remove()
-    assert read[0] == sum(read[1:]) and max(read[1:]) <= 128
-    assert in_parts.tags == at_once.tags
-    assert in_parts.probabilities == pytest.approx(at_once.probabilities, abs=1e-5)
-
-
 def test_what_was_read_before_a_bad_line_is_written(folder: Path, engine: Engine, tmp_path: Path) -> None:
     source, stdout = tmp_path / "in.jsonl", io.BytesIO()
     source.write_text('{"text": "a"}\n' * 3000 + "bad\n")
@@ -246,13 +232,6 @@ def test_columns_of_parquet_pass_through_and_other_keys_become_json(predicted: P
     predicted(output=tmp_path / "other.parquet", input=[tmp_path / "in.jsonl", tmp_path / "in.parquet"])
     given = parquet.read_table(tmp_path / "other.parquet").column("given").to_pylist()
     assert given[:3] == ['{"id": 7}', None, '{"id": 0}']
-
-
-def test_a_spacy_file_holds_all_documents_in_order(predicted: Predicted, tmp_path: Path) -> None:
-    tokens, vocab = pytest.importorskip("spacy.tokens"), pytest.importorskip("spacy.vocab")
-    predicted("\n".join(MANY_LINES).encode(), output=tmp_path / "out.spacy")
-    docs = tokens.DocBin().from_disk(tmp_path / "out.spacy").get_docs(vocab.Vocab())
-    assert [doc.text for doc in docs] == MANY_LINES
 
 
 def test_a_folder_of_csv_and_text_is_tagged_and_each_document_says_where_it_is_from(

@@ -18,8 +18,8 @@ from markdown_it import MarkdownIt
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
-from crossner_cli.options import Dapt, Finetune
-from crossner_cli.run.results import DaptResult, ExportedModel, ExportResult, PrepareDataResult, SeedResult, StartCounts
+from crossner_cli.options import Finetune
+from crossner_cli.run.results import ExportedModel, ExportResult, PrepareDataResult, SeedResult, StartCounts
 from crossner_cli.run.storage import strip_folders
 from crossner_cli.taggers.card import (
     CARD,
@@ -28,7 +28,6 @@ from crossner_cli.taggers.card import (
     base_model,
     plain,
     settings,
-    write_encoder_card,
     write_onnx_card,
     write_tagger_card,
 )
@@ -183,28 +182,6 @@ def test_what_transformers_cannot_read_is_not_said_to_be_its(tiny_encoder_folder
         card = ModelCard(tagger_card(tmp_path / method, tagger, provenance("news"), training("news")))
         assert card.data.library_name == "crossner" and "pipeline(" not in card.text
         assert (card.data.base_model is None) == (method == "bilstm-crf")
-
-
-def test_an_adapted_encoder_has_a_card_too(tmp_path: Path) -> None:
-    corpus = {"level": "entity", "blocks": 1234, "block_size": 64, "unknown_subwords": 5}
-    request = Dapt(epochs=3, encoder="minilm").stage_request({})
-    adapted = Provenance(request, HOSTILE, provenance("x").lineage, prepared("ai"))
-    write_encoder_card(tmp_path, adapted, DaptResult(31.5, None, 4321, 3, [], 0.0, corpus))
-    card = ModelCard.load(tmp_path / CARD)
-    assert card.data.pipeline_tag == "fill-mask" and card.data.library_name == "transformers"
-    text = shown(card.text)
-    assert "31.50 before, – after, 3 epochs, 4,321 updates" in text and "1,234 blocks of 64" in text
-    assert f"{HOSTILE}: an encoder adapted to raw text of ai" in text and "epochs = 3" in text
-
-
-def test_the_card_of_a_graph_has_no_use_with_transformers(tmp_path: Path) -> None:
-    text = "---\nlibrary_name: transformers\n---\n# x\n\n## Use\n\n```python\npipeline()\n```\n\n## Data\n\nSongs.\n"
-    (tmp_path / "tagger").mkdir()
-    (tmp_path / "tagger" / CARD).write_text(text)
-    result = ExportResult("x", 1, "out", "conll", "seqeval", "", 0, 0, 0, None, "none", 3, 1, None, [])
-    write_onnx_card(tmp_path, tmp_path / "tagger", "x", result)
-    card = (tmp_path / CARD).read_text()
-    assert card.startswith("---\nlibrary_name: onnx\n---\n# x\n\n## Data\n\nSongs.\n\n## ONNX")
 
 
 def test_the_card_of_a_graph_holds_its_own_f1_beside_the_scores_of_its_tagger(linear: Any, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from crossner_cli.data.tags import TagSet, split_tag
 from crossner_cli.encoders.start import CarryOver, Start
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.contract import Tagger, find_method, head_tensors, method_names
+from crossner_cli.methods.contract import Tagger, find_method, head_tensors
 from crossner_cli.recurrent.word_encoder import WordEncoder
 from crossner_cli.recurrent.word_reader import KnownWords
 from crossner_cli.recurrent.word_vectors import WordVectors
@@ -150,31 +150,12 @@ def test_parts_of_a_start_that_the_new_encoder_does_not_read_are_left(make, begi
     assert left("bilstm-crf", *words, "characters=none") == characters
 
 
-@pytest.mark.parametrize("method", ["coach", "concept-tagger", "robust-tagger"])
-@pytest.mark.parametrize("size", [4, 6])
-def test_where_types_are_read_from_descriptions_they_carry_over_with_all_that_is_learnt(method, size, make, begin_new):
-    sizes = [each for each in small_sizes(find_method(method)) if not each.startswith("lstm_size=")]
-    old = make(method, OLD, *sizes, "lstm_size=4")
-    _, carried = begin_new(method, OLD, *sizes, f"lstm_size={size}", old=old, known=known_to(old))
-    assert carried.carried_types == (list(OLD.types) if size == 4 else []), carried.new_tensors
-
-
 def test_tags_of_another_scheme_carry_over_by_name(make, begin_new):
     old = make("linear", OLD)
     new, carried = begin_new("linear", TagSet({"music": ("person",)}, "bioes"), old=old)
     before, after = by_tag(old, "classifier.weight"), by_tag(new, "classifier.weight")
     assert all(torch.equal(after[tag], before[tag]) for tag in ("O", "B-person", "I-person"))
     assert carried.carried_types == ["person"]
-
-
-@every_method
-def test_the_same_seed_makes_the_same_tagger_and_another_seed_another(begin_new, method):
-    (first, carried), (again, _), (other, _) = (begin_new(method, NEW, seed=seed) for seed in (1, 1, 2))
-    assert all(torch.equal(value, above(again)[name]) for name, value in above(first).items())
-    assert not all(torch.equal(value, above(other)[name]) for name, value in above(first).items())
-    if method == "linear":
-        loaded = len(first.encoder.state_dict())
-        assert carried == CarryOver("base", loaded, new_tensors=[*above(first)], fresh_types=list(NEW.types))
 
 
 def test_seeds_that_a_start_has_not_got_are_told():
@@ -229,15 +210,6 @@ def test_a_start_that_gives_no_weight_is_an_error(make, begin_new, tmp_path):
     with pytest.raises(CrossNERError, match="gives no weight: no tensor of .* has the name and size") as caught:
         begin_new("concept-tagger", OLD, "words=trained", "characters=none", "lstm_size=3", old=old)
     assert "start from base" in caught.value.hint
-
-
-def test_a_started_tagger_is_ready_to_be_trained(begin_new):
-    for method in method_names():
-        if find_method(method).encoder_class.reads != "subwords":
-            continue  # there every rate is a setting, and those of an encoder-decoder are no layers
-        tagger, _ = begin_new(method, NEW)
-        rates = {type(layer).__module__: layer.p for layer in tagger.modules() if type(layer).__name__ == "Dropout"}
-        assert rates == {"crossner_cli.layers.randomness": pytest.approx(0.1), "torch.nn.modules.dropout": 0.0}
 
 
 @pytest.mark.parametrize("method", ["cross-domain-lm", "multi-cell-lstm"])
@@ -336,30 +308,3 @@ def test_a_domain_begins_as_the_one_that_has_its_types_whatever_it_is_called_and
         assert torch.equal(layer.classifier.weight[0], before.classifier.weight[0])
         if {"person", "place"} <= {*new.tag_set.types}:
             assert torch.equal(shared_rows(layer, new.tag_set), shared_rows(before, BOTH))
-
-
-@pytest.mark.parametrize(
-    ("method", "setting", "of_domains"),
-    [
-        ("cross-domain-lm", "generator=full", lambda tagger: [tagger.lstm.generator.domain_vectors]),
-        ("multi-task-lstm", "generator=domain", lambda tagger: [tagger.lstm.generator.domain_vectors]),
-        ("multi-cell-lstm", "attention=domain", lambda tagger: [tagger.lstm.query, tagger.lstm.key, tagger.lstm.score]),
-    ],
-)
-@pytest.mark.parametrize(("old_set", "learnt"), [(SOURCE_ALONE, 0), (BOTH, 1)])
-def test_what_is_of_one_domain_and_learnt_in_the_source_alone_begins_the_target(
-    method, setting, of_domains, old_set, learnt, begun
-):
-    old, new = begun(method, (old_set, "source-ner"), (TARGET_ALONE, "target-ner"), setting)
-    for before, after in zip(of_domains(old), of_domains(new), strict=True):
-        assert torch.equal(after[0], before[learnt]) and torch.equal(after[1], before[learnt])
-
-
-@pytest.mark.parametrize(("before", "after", "expected"), [("shared", "domain", [0, 0]), ("domain", "shared", [0])])
-def test_attention_of_both_domains_begins_that_of_each_and_that_of_the_target_one_of_both(
-    before, after, expected, begun
-):
-    tasks = "target-ner,source-ner"
-    old, new = begun("multi-cell-lstm", (BOTH, tasks, f"attention={before}"), (BOTH, tasks, f"attention={after}"))
-    for name in ("query", "key", "score"):
-        assert torch.equal(getattr(new.lstm, name), getattr(old.lstm, name)[expected]), name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import json
 import re
@@ -32,7 +31,7 @@ from crossner_cli.options import Decoding
 from crossner_cli.run.storage import strip_folders
 from crossner_cli.taggers import folder as folder_module
 from crossner_cli.taggers.folder import load_tagger, save_tagger
-from crossner_cli.taggers.onnx_graph import QUANTISED, read_onnx, write_onnx
+from crossner_cli.taggers.onnx_graph import QUANTISED, read_onnx
 from crossner_cli.taggers.tagging import Calibration, tag
 
 CALIBRATION = Calibration(1.5, -0.5, 8, 6)
@@ -68,27 +67,6 @@ def pair(place: Path, engine: Engine, decoding: Decoding) -> tuple[LinearTagger,
     return tagger, read_onnx(
         place / "run" / "export" / "model.onnx", type(tagger), tagger.tag_set, tagger.hyper, tagger.encoder.reader
     )
-
-
-def test_the_graph_of_a_tagger_that_reads_shapes_reads_them_too(tmp_path: Path, engine: Engine) -> None:
-    tagger = make_tagger(make_encoder(tmp_path / "encoder", num_hidden_layers=1), "linear", TAG_SET)
-    assert isinstance(tagger, LinearTagger) and isinstance(tagger.encoder, TransformerEncoder)
-    tagger.encoder.read_shapes()
-    assert tagger.encoder.shapes is not None
-    tagger.encoder.shapes.vectors.data.normal_()
-    lower = Sentence(("anna", "met", "the", "acme"))
-    sentences = [*some_sentences(10), lower, Sentence(tuple(word.title() for word in lower.words))]
-    expected = tag(tagger.eval(), sentences, engine)
-    write_onnx(copy.deepcopy(tagger), tmp_path / "model.onnx")
-    found = tag(
-        read_onnx(tmp_path / "model.onnx", type(tagger), TAG_SET, tagger.hyper, tagger.encoder.reader),
-        sentences,
-        engine,
-    )
-    assert [each.tags for each in found] == [each.tags for each in expected]
-    assert expected[-1].probabilities != pytest.approx(expected[-2].probabilities, abs=1e-3)
-    for one, other in zip(found, expected, strict=True):
-        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-4)
 
 
 @pytest.mark.parametrize("decoding", ["legal", "any"])

@@ -212,15 +212,6 @@ def test_what_is_no_tagger_is_refused_with_the_way_out(run, add_stage, tmp_path)
         assert found.value.hint
 
 
-def test_a_tagger_of_other_data_is_found_and_told(run, add_stage):
-    add_stage("mine")
-    add_stage(**{"prepare-data/target/train.jsonl": "0" * 64})
-    taggers = find_taggers(run, ["finetune", "mine"], wanted_by="predict")
-    assert notes_on_taggers(run, taggers) == [
-        "finetune was trained on earlier data: prepare-data/target/train.jsonl has changed."
-    ]
-
-
 def test_a_tagger_kept_from_before_is_never_chosen_but_may_be_named(run, add_stage):
     add_stage(**{"prepare-data/target/train.jsonl": "0" * 64})
     request = Finetune(run=run.path, force=True).stage_request({"start": ""})

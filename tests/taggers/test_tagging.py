@@ -32,7 +32,7 @@ from crossner_cli.options import Finetune
 from crossner_cli.recurrent.raw_text import RawFile, RawStream
 from crossner_cli.recurrent.word_encoder import WordEncoder
 from crossner_cli.recurrent.word_reader import WordInputs, collect_vocabulary
-from crossner_cli.run.progress import Notice, Progress, exhaust
+from crossner_cli.run.progress import Notice, exhaust
 from crossner_cli.taggers import tagging
 from crossner_cli.taggers.tagging import (
     CALIBRATION,
@@ -47,7 +47,6 @@ from crossner_cli.taggers.tagging import (
     read_calibration,
     score_entities,
     tag,
-    tag_with_progress,
 )
 from crossner_cli.training.loop import fit
 from crossner_cli.training.plan import Plan, Rates, group_parameters
@@ -103,24 +102,6 @@ def test_every_word_gets_one_tag_and_a_probability_in_the_order_given(tagger):
     assert tag(tagger, [], OneOfSeveral(), batch_subwords=500) == []
 
 
-def test_only_types_of_the_domain_are_given(tagger):
-    for domain, types in tagger.tag_set.domains.items():
-        tagged = tag(tagger, random_sentences(30, domain), OneOfSeveral(), batch_subwords=500)
-        found = {name.partition("-")[2] for each in tagged for name in each.tags} - {""}
-        assert found and found <= set(types)
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_the_mode_is_restored_and_dropout_is_off(tagger, training):
-    tagger.train(training)
-    try:
-        first = tag(tagger, random_sentences(5), OneOfSeveral(), batch_subwords=500)
-        assert tagger.training is training
-        assert tag(tagger, random_sentences(5), OneOfSeveral(), batch_subwords=500) == first
-    finally:
-        tagger.eval()
-
-
 def test_several_processes_share_the_work_and_all_know_the_result(tagger):
     sentences = random_sentences(25)
     whole = tag(tagger, sentences, OneOfSeveral(), batch_subwords=200)
@@ -133,13 +114,6 @@ def test_several_processes_share_the_work_and_all_know_the_result(tagger):
     for rank in range(3):
         others = [item for number, share in enumerate(shares) if number != rank for item in share]
         assert tag(tagger, sentences, OneOfSeveral(rank, 3, others), batch_subwords=200) == whole
-
-
-def test_progress_counts_up_to_all_sentences(tagger):
-    events = list(tag_with_progress(tagger, random_sentences(20), OneOfSeveral(), batch_subwords=200, task="look"))
-    assert all(isinstance(event, Progress) and event.task == "look" and event.total == 20 for event in events)
-    assert [event.done for event in events] == sorted(event.done for event in events)
-    assert events[-1].done == 20
 
 
 SENTENCES = [*some_sentences(12), *some_sentences(3)]  # three of them twice
@@ -244,22 +218,6 @@ def test_what_would_fill_the_memory_is_not_kept_and_told(make, engine, tmp_path,
     held = tagger.encoder.reader.frozen_states.values()
     assert len(held) == kept, "what does fit is kept"
     assert sum(states.untyped_storage().nbytes() for states in held) == size, "no padding is held"
-
-
-def test_raw_text_whose_states_do_not_fit_is_not_read(make, engine, tmp_path, monkeypatch):
-    (tmp_path / "raw.txt").write_text("".join(f"line {number} of the text\n" for number in range(20)))
-    tagger, raw_text = make(transformer="frozen"), RawFile.read(tmp_path / "raw.txt")
-    (tmp_path / "raw.txt").unlink()
-    monkeypatch.setattr(tagging, "MOST_BYTES", BYTES_OF_STATES)
-    exhaust(keep_frozen_states(tagger, SENTENCES, engine, "test", [raw_text]))
-    assert len(tagger.encoder.reader.frozen_states) == 12
-
-
-def test_a_tagger_without_frozen_models_keeps_nothing(make, engine):
-    for inputs in ({}, {"transformer": "trained"}):
-        tagger = make(**inputs)
-        assert list(keep_frozen_states(tagger, [Sentence(("a", "b"))], engine, "test")) == []
-        assert not tagger.encoder.reader.frozen_states
 
 
 ENTITIES = st.lists(st.tuples(st.floats(0, 1), st.booleans()).map(lambda pair: ScoredEntity(*pair)), max_size=30)
