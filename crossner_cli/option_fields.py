@@ -73,7 +73,8 @@ class Command:
     """The options of every command."""
 
     command: ClassVar[str]  # its name
-    makes_stage: ClassVar[bool] = True  # which --name can name
+    makes_stage: ClassVar[bool] = True
+    takes_name: ClassVar[bool] = True  # for its stage
     makes_taggers: ClassVar[bool] = False  # one a seed, in its stage
     replaces: ClassVar[bool] = False  # work with other options or inputs than before, without --force
 
@@ -233,7 +234,8 @@ class ComputeTags(Compute):
 
 def fields_in_order(options_type: type[Command]) -> list[Any]:
     """The fields of a command as its help lists them: its own options first, those of all commands last."""
-    own = [each for each in dataclasses.fields(options_type) if each.name != "name" or options_type.makes_stage]
+    is_named = options_type.makes_stage and options_type.takes_name
+    own = [each for each in dataclasses.fields(options_type) if each.name != "name" or is_named]
     groups = list(dict.fromkeys(map(group_of, own)))
     order = [ARGUMENTS, OPTIONS, *(group for group in groups if group not in LAST), *LAST]
     return sorted(own, key=lambda field: order.index(group_of(field)))

@@ -24,6 +24,7 @@ class PrepareData(Command):
 
     command = "prepare-data"
     replaces: ClassVar[bool] = True
+    takes_name: ClassVar[bool] = False  # the other commands look for it under one name
 
     source: list[str] = option(
         [], "Labelled source domain: a known name, a file, a folder, or hf://datasets/OWNER/NAME. Repeatable."
@@ -56,12 +57,6 @@ class PrepareData(Command):
         "Source types to rename as in the target, as person=PER,place=LOC; place=O drops a type, NAME:person=PER"
         " renames that of one data set. auto renames those that are named alike, as PER and person.",
         needs=("source", "silver"),
-    )
-    upsample_source: list[str] = labelled_option(
-        [], "Times that training sentences of one source count, as NAME=3. Repeatable.", needs="source"
-    )
-    train_limit_seed: int | None = labelled_option(
-        None, "Seed of a random sample for --train-limit, instead of the first sentences.", needs="train_limit"
     )
     scheme: Literal["bio", "bioes"] = labelled_option("bio", "Tag scheme of the run.")
     labels_format: str | None = labelled_option(

@@ -41,24 +41,6 @@ def places_of(options: Mapping[str, Any]) -> dict[str, list[str]]:
     return named
 
 
-def parse_times(given: Sequence[str], names: Sequence[str]) -> dict[str, int]:
-    """Read how often the training sentences of each source count, as ``NAME=3``.
-
-    Raises:
-        CrossNERError: One is malformed, or names no source.
-    """
-    times = dict.fromkeys(names, 1)
-    for text in given:
-        name, _, number = text.rpartition("=")
-        if name not in times or not number.isdecimal() or not 1 <= int(number[:6]) <= 1000:
-            raise CrossNERError(
-                f"--upsample-source {text!r} is no source with a number from 1 to 1000.",
-                hint=f"Write NAME=3; the sources are {', '.join(names)}.",
-            )
-        times[name] = int(number)
-    return times
-
-
 def leave_out_leaks(train: LabelledDomain, others: Iterable[LabelledDomain]) -> LabelledDomain:
     """Leave out the training sentences of a data set that stand in the dev or test of another, and count them.
 
@@ -91,22 +73,21 @@ def leave_out(train: Sequence[Sentence], others: Iterable[Sentence], kind: str, 
     return kept
 
 
-def join(found: Mapping[str, LabelledDomain], times: Mapping[str, int], name: str) -> LabelledDomain:
-    """Join data sets into one, whose training sentences count so many times."""
+def join(found: Sequence[LabelledDomain], name: str) -> LabelledDomain:
+    """Join data sets into one."""
     splits: dict[str, list[Sentence]] = {}
     repairs = Repairs()
-    for label, each in found.items():
+    for each in found:
         for split, sentences in each.splits.items():
-            renamed = [dataclasses.replace(sentence, domain=name) for sentence in sentences]
-            splits.setdefault(split, []).extend(renamed * (times[label] if split == TRAIN else 1))
+            splits.setdefault(split, []).extend(dataclasses.replace(sentence, domain=name) for sentence in sentences)
         repairs.counts.update(each.repairs.counts)
         for kind, examples in each.repairs.examples.items():
             repairs.examples.setdefault(kind, []).extend(examples)
         repairs.warnings += each.repairs.warnings
     return LabelledDomain(
         {split: splits[split] for split in SPLITS if split in splits},
-        tuple(dict.fromkeys(kind for each in found.values() for kind in each.types)),
-        ", ".join(dict.fromkeys(each.found_scheme for each in found.values())),
+        tuple(dict.fromkeys(kind for each in found for kind in each.types)),
+        ", ".join(dict.fromkeys(each.found_scheme for each in found)),
         repairs,
     )
 
@@ -145,14 +126,3 @@ def take_dev(train: list[Sentence], share: float) -> tuple[list[Sentence], list[
         )
     rest = [sentence for number, sentence in enumerate(train) if number not in taken]
     return rest, [train[number] for number in sorted(taken)]
-
-
-def limit_train(train: list[Sentence], limit: int, seed: int | None) -> list[Sentence]:
-    """Keep the first sentences, or with a seed those whose SHA-256 of ``seed:number`` is smallest, in file order.
-
-    A smaller limit of the same seed keeps a part of what a larger one keeps.
-    """
-    if seed is None:
-        return train[:limit]
-    drawn = sorted(range(len(train)), key=lambda number: hashlib.sha256(f"{seed}:{number}".encode()).digest())
-    return [train[number] for number in sorted(drawn[:limit])]

@@ -309,11 +309,9 @@ def _check_name(name: str, command: str) -> None:
         raise CrossNERError(
             f"--name {name!r} is not a folder name.", hint="Use letters, digits, '-' and '_', as dapt-token."
         )
-    if (command == PREPARED) != (name == PREPARED):
-        raise CrossNERError(
-            f"--name {name!r}: the prepared data of a run, and nothing else, are called {PREPARED!r}.",
-            hint="Other data need another run: --run DIR." if command == PREPARED else "Take another name.",
-        )
+    if name == PREPARED != command:
+        problem = f"--name {name!r}: the prepared data of a run, and nothing else, are called {PREPARED!r}."
+        raise CrossNERError(problem, hint="Take another name.")
     if name.endswith(PREVIOUS):
         raise CrossNERError(
             f"--name {name!r}: names with {PREVIOUS} are for stages that were made again.", hint="Take another name."

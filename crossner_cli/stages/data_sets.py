@@ -18,8 +18,6 @@ from crossner_cli.data.splits import (
     join,
     leave_out,
     leave_out_leaks,
-    limit_train,
-    parse_times,
     places_of,
     take_dev,
 )
@@ -41,10 +39,7 @@ def find_sets(options: PrepareData) -> dict[str, Domain]:
     for place in sorted(sets, key=lambda place: place != "target"):
         domain, other = sets[place], taken.get(sets[place].name)
         if other is not None and place.startswith("source-") and other.files == domain.files:
-            raise CrossNERError(
-                f"--source {domain.name} is there twice.",
-                hint=f"Once is enough; --upsample-source {domain.name}=2 doubles it.",
-            )
+            raise CrossNERError(f"--source {domain.name} is there twice.", hint="Give it once.")
         renames = options.map_types not in (None, AUTO_TYPES)
         if other is not None and (other.files != domain.files or renames or place != "source"):
             sets[place] = dataclasses.replace(domain, name=f"{domain.name}-{place}")
@@ -107,10 +102,9 @@ def make_domains(
         others = [other for each, other in given.items() if found[each].files != found[place].files]
         kept[place] = leave_out_leaks(labels, others)
     sources = {names[place]: kept[place] for place in kept if place.startswith("source")}
-    times = parse_times(options.upsample_source, list(sources))
     labelled: Labelled = {}
     if sources:
-        labelled["source"] = join(sources, times, "+".join(sources))
+        labelled["source"] = join(list(sources.values()), "+".join(sources))
     if "target" in kept:
         labelled["target"] = kept["target"]
         # With a source, it may be scored alone; but a file that was not read may be meant as train.
@@ -153,6 +147,6 @@ def _choose_sentences(splits: dict[str, list[Sentence]], role: str, options: Pre
     chosen = dict(splits)
     if options.dev_from_train and "train" in splits and "dev" not in splits:
         chosen["train"], chosen["dev"] = take_dev(splits["train"], options.dev_from_train)
-    if options.train_limit and role == "target":
-        chosen["train"] = limit_train(chosen["train"], options.train_limit, options.train_limit_seed)
+    if options.train_limit and role == "target" and "train" in chosen:
+        chosen["train"] = chosen["train"][: options.train_limit]
     return {split: chosen[split] for split in SPLITS if split in chosen}

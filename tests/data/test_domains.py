@@ -29,7 +29,7 @@ from crossner_cli.data.domains import (
 from crossner_cli.data.files import BYTE_ORDER_MARK_REMOVED
 from crossner_cli.data.labelled import COPY, ILLEGAL_TAG, read_domain
 from crossner_cli.data.sentences import SPLITS, Sentence
-from crossner_cli.data.splits import limit_train, take_dev
+from crossner_cli.data.splits import take_dev
 from crossner_cli.data.statistics import count_split
 from crossner_cli.data.tags import Span, to_spans, to_tags
 from crossner_cli.data.types import rename_types
@@ -198,16 +198,6 @@ def test_published_data_sets_have_the_published_counts(name):
         }
     malformed = {"cbs-scitech-2019": 20, "cbs-scitech-2020": 6}.get(name, 0)
     assert found.repairs.counts[ILLEGAL_TAG] == malformed
-
-
-def test_samples_of_one_seed_are_nested_and_of_two_seeds_differ():
-    train = [Sentence((str(number),), ("O",)) for number in range(50)]
-    samples = [limit_train(train, limit, 7) for limit in (5, 20, 50, 80)]
-    assert [len(sample) for sample in samples] == [5, 20, 50, 50]
-    for smaller, larger in zip(samples, samples[1:], strict=False):
-        assert set(smaller) <= set(larger)
-    assert limit_train(train, 20, 8) != samples[1]
-    assert limit_train(train, 3, None) == train[:3]
 
 
 def test_dev_depends_on_the_sentences_alone_and_keeps_repeated_ones_together():

@@ -5,7 +5,7 @@ import pytest
 from crossner_cli.data.files import Repairs
 from crossner_cli.data.labelled import LabelledDomain
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.data.splits import LEAK, join, leave_out_leaks, parse_times
+from crossner_cli.data.splits import LEAK, join, leave_out_leaks
 from crossner_cli.data.types import match_types, parse_type_maps
 from crossner_cli.errors import CrossNERError
 
@@ -79,11 +79,7 @@ def test_training_sentences_that_another_data_set_is_scored_on_are_left_out_and_
         leave_out_leaks(labelled(train="d"), [other])
 
 
-def test_sources_are_joined_and_counted_as_often_as_asked():
-    one, two = labelled(train="a b", dev="c"), labelled(train="d", test="e")
-    found = join({"one": one, "two": two}, parse_times(["two=3"], ["one", "two"]), "one+two")
-    assert (words(found), words(found, "dev"), words(found, "test")) == ("a b d d d", "c", "e")
+def test_sources_are_joined_under_one_name():
+    found = join([labelled(train="a b", dev="c"), labelled(train="d", test="e")], "one+two")
+    assert (words(found), words(found, "dev"), words(found, "test")) == ("a b d", "c", "e")
     assert {sentence.domain for sentences in found.splits.values() for sentence in sentences} == {"one+two"}
-    for text in ("three=2", "two", "two=0", "two=x", "=2"):
-        with pytest.raises(CrossNERError, match="is no source with a number"):
-            parse_times([text], ["one", "two"])

@@ -20,7 +20,7 @@ from crossner_cli import __version__, options
 from crossner_cli.__main__ import main
 from crossner_cli.cli import app
 from crossner_cli.methods.contract import method_names
-from crossner_cli.option_fields import flag_of
+from crossner_cli.option_fields import fields_in_order, flag_of
 from crossner_cli.options_adapt import Adapt
 from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
@@ -53,7 +53,7 @@ def test_help_shows_every_option_whole_at_80_columns(name: str) -> None:
     words = " ".join(result.output.split())
     for field in dataclasses.fields(COMMANDS[name]):
         assert " ".join(field.metadata["typer"]["help"].split()[:4]) in words or field.name == "name"
-        if not field.metadata["argument"] and (field.name != "name" or COMMANDS[name].makes_stage):
+        if not field.metadata["argument"] and field in fields_in_order(COMMANDS[name]):
             assert sum(line.startswith(f"  {flag_of(field)}") for line in lines) >= 1, field.name
     groups = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert groups[-1] == "Every command:" and ("Options:" in groups[:2] or name in ("status", "rerun"))

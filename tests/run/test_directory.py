@@ -83,7 +83,6 @@ def test_differences_are_told_for_each_key_once_and_only_where_they_are(before, 
     [
         ("finetune", Finetune, "prepare-data", "--name 'prepare-data'"),
         ("finetune", Finetune, "base", "--name 'base'"),
-        ("prepare-data", PrepareData, "other", "--name 'other'"),
         *(("finetune", Finetune, name, "is not a folder name") for name in ("a/b", "..", ".hidden", " ", "/etc", "a/")),
     ],
 )

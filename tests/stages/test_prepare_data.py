@@ -101,9 +101,8 @@ def test_several_sources_are_one_domain_and_silver_is_the_targets(run, tmp_path)
         for split, rows in text.items():
             (tmp_path / name / f"{split}.txt").write_text(rows)
     options = {"source": [str(tmp_path / "a"), str(tmp_path / "b")], "target": str(tmp_path / "mine")}
-    maps = {"map_types": "a:PER=person,b:city=place", "upsample_source": ["b=2"]}
-    manifest = prepare(run, **options, **maps, silver=str(tmp_path / "silver"))
-    assert words(run, "source", "train") == ["Anna", "Rome", "Rome"], "dev of a and test of the target stay unseen"
+    manifest = prepare(run, **options, map_types="a:PER=person,b:city=place", silver=str(tmp_path / "silver"))
+    assert words(run, "source", "train") == ["Anna", "Rome"], "dev of a and test of the target stay unseen"
     assert words(run, "silver", "train") == ["Oslo"]
     result = manifest["result"]
     assert result["domains"]["source"]["name"] == "a+b" and result["domains"]["silver"]["name"] == "silver"
