@@ -100,23 +100,27 @@ def _read_module(name: str) -> ast.Module:
 
 
 def _find_class(module: str, name: str) -> tuple[str, ast.ClassDef] | None:
-    """Find a class, nested ones as ``Tagger.Hyperparameters``, and its module, by its name in a module.
+    """Find a class, with its module, by its name in a module; None for a class of a library.
 
-    None where it is of a library.
+    A nested class, as ``Tagger.Hyperparameters``, may be inherited.
     """
-    first, *nested = name.split(".")
-    nodes: list[ast.stmt] = _read_module(module).body
-    for node in nodes:
-        names = [each.name for each in node.names] if isinstance(node, ast.ImportFrom) else []
-        if first in names:
-            source = str(node.module)  # type: ignore[attr-defined]
+    name, _, nested = name.partition(".")
+    body = _read_module(module).body
+    for node in body:
+        if isinstance(node, ast.ImportFrom) and name in (each.name for each in node.names):
+            source = str(node.module)
             of_methods = source.partition(".")[0] in (module.partition(".")[0], PACKAGE)
-            return _find_class(source, name) if of_methods else None
-    found = None
-    for part in (first, *nested):
-        found = next((node for node in nodes if isinstance(node, ast.ClassDef) and node.name == part), None)
-        nodes = found.body if found else []
-    return (module, found) if found else None
+            return _find_class(source, f"{name}.{nested}".rstrip(".")) if of_methods else None
+    found = _find_in(body, name)
+    own = _find_in(found.body, nested) if found and nested else found
+    if own or not found:
+        return (module, own) if own else None
+    bases = (_find_class(module, f"{ast.unparse(base)}.{nested}") for base in found.bases)
+    return next(filter(None, bases), None)
+
+
+def _find_in(body: list[ast.stmt], name: str) -> ast.ClassDef | None:
+    return next((node for node in body if isinstance(node, ast.ClassDef) and node.name == name), None)
 
 
 def _assigned(node: ast.Module | ast.ClassDef) -> dict[str, Assignment]:

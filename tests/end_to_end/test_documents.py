@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from crossner_cli.cli import app
-from crossner_cli.methods.contract import method_names
+from crossner_cli.data.files import Repairs
+from crossner_cli.methods.contract import Tagger, method_names
 from crossner_cli.option_fields import fields_in_order, flag_of
 
 ROOT = Path(__file__).parents[2]
@@ -117,10 +118,22 @@ def test_every_method_is_in_the_pages() -> None:
 def test_the_reference_is_that_of_the_program() -> None:
     script = runpy.run_path(str(ROOT / "docs" / "make_reference.py"))
     text = script["REFERENCE"].read_text(encoding="utf-8")
-    assert text == script["reference"](), "write it anew: python docs/make_reference.py"
+    assert text == script["reference"](), "write it again: python docs/make_reference.py"
     assert all(f"## crossner {name}\n" in text for name in COMMANDS)
 
 
 def test_no_document_names_a_path_of_one_machine() -> None:
     for path in DOCUMENTS:
         assert not re.search(r"(^|[\s\"'(=])/(home|root|work|tmp)/", path.read_text(encoding="utf-8")), path
+
+
+def test_the_method_and_the_format_of_contributing_work(tmp_path: Path) -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    method: dict[str, Any] = {}
+    form: dict[str, Any] = {}
+    for code, names in zip(re.findall(r'^```python\n(""".*?)^```', text, re.M | re.S), (method, form), strict=True):
+        exec(code, names)
+    assert issubclass(method["METHOD"], Tagger) and not method["METHOD"].__abstractmethods__
+    (tmp_path / "train.jsonl").write_text(form["HINT"].removeprefix("A line is ").rstrip(".") + "\n")
+    (item,) = form["FORMAT"].reads(tmp_path / "train.jsonl", Repairs())
+    assert item.text == "In Rome" and [(each.start, each.type) for each in item.entities] == [(3, "place")]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-README, RECIPES, BENCHMARKS = ROOT / "README.md", ROOT / "recipes" / "README.md", ROOT / "benchmarks" / "README.md"
+README, CONTRIBUTING = ROOT / "README.md", ROOT / "CONTRIBUTING.md"
+RECIPES, BENCHMARKS = ROOT / "recipes" / "README.md", ROOT / "benchmarks" / "README.md"
 MEASURED, TRIED = ROOT / "recipes" / "measured.csv", ROOT / "recipes" / "tried.csv"
 MEAN = "mean of ai, music, politics"
 # Two digits before and after the point, or followed by a deviation: not a version, a time, a ratio or an interval.
@@ -83,7 +84,9 @@ def test_a_mean_of_domains_is_the_mean_of_its_parts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "words"), [(README, 1000), (RECIPES, 4500), (BENCHMARKS, 1800)], ids=["README", "recipes", "benchmarks"]
+    ("path", "words"),
+    [(README, 1000), (CONTRIBUTING, 700), (RECIPES, 4500), (BENCHMARKS, 1800)],
+    ids=["README", "contributing", "recipes", "benchmarks"],
 )
 def test_a_page_stays_short(path: Path, words: int) -> None:
     assert len(path.read_text(encoding="utf-8").split()) <= words

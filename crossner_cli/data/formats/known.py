@@ -1,47 +1,32 @@
-"""The formats that are known, in the order in which they are tried: of several that fit as well, the first is read."""
+"""The formats that are known: a new one is a module with a ``FORMAT``, and its name in ``MODULES``."""
 
 from __future__ import annotations
 
-from crossner_cli.data.formats import (
-    brat,
-    conll,
-    csv_files,
-    doccano,
-    gliner,
-    gliner2,
-    html_page,
-    jsonl,
-    label_studio,
-    langextract,
-    parquet,
-    prodigy,
-    spacy_files,
-    spacy_lists,
-    strings,
-    tagged_text,
-    text,
-)
+from importlib import import_module
+
+from crossner_cli.data.formats import jsonl
 from crossner_cli.data.formats.format import Format
 
-ROWS = (
-    brat.FORMAT,
-    parquet.FORMAT,
-    spacy_files.FORMAT,
-    gliner.FORMAT,
-    gliner2.FORMAT,
-    langextract.FORMAT,
-    spacy_lists.FORMAT,
-    label_studio.FORMAT,
-    prodigy.FORMAT,
-    strings.FORMAT,
-    doccano.FORMAT,
-    jsonl.FORMAT,
-    tagged_text.FORMAT,
-    conll.FORMAT,
-    text.FORMAT,
-    html_page.FORMAT,
-    jsonl.ARRAY,
-    csv_files.FORMAT,
+# Formats are recognised in this order: of several that fit equally well, the first is read.
+MODULES = (
+    "brat",
+    "parquet",
+    "spacy_files",
+    "gliner",
+    "gliner2",
+    "langextract",
+    "spacy_lists",
+    "label_studio",
+    "prodigy",
+    "strings",
+    "doccano",
+    "jsonl",
+    "tagged_text",
+    "conll",
+    "text",
+    "html_page",
+    "csv_files",
 )
-FORMATS: dict[str, Format] = {row.name: row for row in ROWS}
+ROWS: tuple[Format, ...] = (*(import_module(f"{__package__}.{name}").FORMAT for name in MODULES), jsonl.ARRAY)
+FORMATS = {row.name: row for row in ROWS}
 LABELLED = {name: row for name, row in FORMATS.items() if row.reads}
