@@ -73,12 +73,8 @@ def test_a_line_keeps_values_and_tells_the_time_left_where_it_can_be_told() -> N
     assert lines_of([(0, Progress("read", 1)), (20, Progress("read", 5))]) == ["read  1 steps", "read  5 steps"]
 
 
-def working(*events: Event, closed: list[str] | None = None) -> Work[Manifest]:
-    try:
-        yield from events
-    finally:
-        if closed is not None:
-            closed.append("closed")
+def working(*events: Event) -> Work[Manifest]:
+    yield from events
     return {"stage": "done"}
 
 
@@ -88,17 +84,6 @@ def test_following_returns_the_manifest_and_writes_to_stderr_only(capsys: pytest
     assert capsys.readouterr() == ("", "[bold]as it is[/bold]\nread  1/1 steps\n")
     assert follow(working(*events), quiet=True) == {"stage": "done"}
     assert capsys.readouterr() == ("", "")
-
-
-def test_abandoned_work_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(self: Lines, event: Event) -> None:
-        raise KeyboardInterrupt
-
-    closed: list[str] = []
-    monkeypatch.setattr(Lines, "show", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        follow(working(Notice("x"), closed=closed))
-    assert closed == ["closed"]
 
 
 def draw(events: list[Event], width: int) -> str:
@@ -123,21 +108,6 @@ def test_a_finished_task_leaves_a_line_and_no_bar() -> None:
     drawn = draw([Progress("one", 2, 2), Notice("note [x]"), Progress("two", 1, 2)], 100)
     assert "one  2/2 steps\n" in drawn and "note [x]\n" in drawn
     assert "one" not in drawn[drawn.rindex("note [x]") :]
-
-
-def test_a_bar_moves_while_no_task_has_told_of_itself() -> None:
-    stream = io.StringIO()
-    with Bars(console=Console(file=stream, force_terminal=True, width=100, legacy_windows=False)) as display:
-        display.progress.refresh()
-        assert "working" in stream.getvalue()
-        display.show(Progress("one", 1, 2))
-        drawn = len(stream.getvalue())
-        display.progress.refresh()
-        assert "working" not in stream.getvalue()[drawn:] and "one" in stream.getvalue()[drawn:]
-        display.show(Progress("one", 2, 2))
-        drawn = len(stream.getvalue())
-        display.progress.refresh()
-        assert "working" in stream.getvalue()[drawn:]
 
 
 def test_messages_wrap_at_words_on_a_terminal_and_commands_stay_whole() -> None:

@@ -165,12 +165,6 @@ def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins(
     assert paper_of(Finetune(method=method, settings=settings.split()))[1] == expected.split()
 
 
-@pytest.mark.parametrize("settings", [[], ["tasks=source-ner"], ["tasks=target-ner,source-ner"]])
-def test_paper_weighs_types_as_without_target_labels_if_only_the_source_is_trained(settings: list[str]) -> None:
-    _, found = paper_of(PretrainSource(method="multi-cell-lstm", settings=settings))
-    assert {"entity_weight=0.1", "attention_weight=0.5"} <= set(found)
-
-
 @pytest.fixture
 def caught(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The options with which commands begin, which end there."""

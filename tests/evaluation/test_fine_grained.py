@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import statistics
-from collections import Counter
 
 import pytest
 from builders.analyses import FIRST, SECOND, analyse, gold_sentences
@@ -13,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.data.tags import Span, to_spans, to_tags
+from crossner_cli.data.tags import Span, to_spans
 from crossner_cli.evaluation.buckets import KnownText
 from crossner_cli.evaluation.fine_grained import (
     ERRORS,
@@ -101,24 +99,6 @@ def test_nervaluate_counts_the_same_where_the_notions_coincide():
         assert 100 * theirs[notion].f1 == pytest.approx(found["f1"])
 
 
-def test_kinds_are_those_of_nervaluate_where_at_most_one_entity_meets_another():
-    nervaluate = pytest.importorskip("nervaluate")
-    generator = random.Random(3)
-
-    def one_entity() -> Tags:
-        start = generator.randrange(5)
-        span = Span(start, generator.randint(start + 1, 6), generator.choice(TYPES))
-        return [to_tags([span] if generator.random() < 0.8 else [], 6)]
-
-    for _ in range(200):
-        gold, predicted = one_entity(), one_entity()
-        counts = Counter(event.kind for event in pair(gold, predicted))
-        overall = nervaluate.Evaluator(gold, predicted, tags=list(TYPES), loader="list").evaluate()["overall"]
-        assert overall["strict"].missed == counts["missed"] and overall["strict"].spurious == counts["spurious"]
-        assert overall["partial"].partial == counts["boundary"] + counts["boundary_and_type"]
-        assert overall["ent_type"].incorrect == counts["type"] + counts["boundary_and_type"]
-
-
 def tagging(length: int) -> st.SearchStrategy[list[str]]:
     tags = ["O", *(f"{prefix}-{name}" for prefix in "BI" for name in TYPES)]
     return st.lists(st.sampled_from(tags), min_size=length, max_size=length)
@@ -141,15 +121,6 @@ def test_every_entity_is_in_exactly_one_event_and_the_parts_of_a_bucketing_add_u
     for by in {by for by, _ in parts} - {"all"}:
         for name in ("entities", "predicted", "correct", *ERRORS):
             assert sum(row[name] for (of, _), row in parts.items() if of == by) == whole[name], (by, name)
-
-
-@settings(deadline=None, derandomize=True, max_examples=40)
-@given(pairs)
-def test_swapping_gold_and_predicted_mirrors_the_counts(found):
-    gold, predicted = [list(one) for one, _ in found], [list(other) for _, other in found]
-    here, there = (Counter(event.kind for event in pair(*sides)) for sides in ((gold, predicted), (predicted, gold)))
-    assert (here["correct"], here["type"]) == (there["correct"], there["type"])
-    assert here["missed"] - here["spurious"] == there["spurious"] - there["missed"]
 
 
 def test_spans_are_scored_whatever_their_types():
@@ -186,12 +157,6 @@ def test_scores_by_type_are_those_of_the_evaluation(prefixes, scheme, mode):
         for name in ("precision", "recall", "f1"):
             assert found[name] == getattr(row, name)
         assert found["entities"] == row.support
-
-
-def test_seeds_that_invent_different_types_are_analysed_together():
-    found = analyse([*FIRST[:2], "O O B-tool", FIRST[3]], [*FIRST[:2], "O O B-ship", FIRST[3]])["model"].record
-    rows = {row["part"]: row for row in found["parts"]}
-    assert (rows["tool"]["spurious"], rows["ship"]["spurious"], rows["ship"]["entities"]) == (0.5, 0.5, 0)
 
 
 def test_confusions_and_frequent_errors_are_counted_over_all_seeds():

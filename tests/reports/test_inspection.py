@@ -19,16 +19,12 @@ from builders.taggers import TAG_SET, batch_of, make_tagger, some_sentences
 from typer.testing import CliRunner
 
 from crossner_cli.cli import app
-from crossner_cli.data.sentences import Sentence
-from crossner_cli.data.tags import TagSet, split_tag
+from crossner_cli.data.tags import TagSet
 from crossner_cli.engine.devices import Engine
 from crossner_cli.methods.laner import LANER, Prefix
-from crossner_cli.recurrent import multi_cell_recurrence
 from crossner_cli.recurrent.methods.moee import MoEETagger
-from crossner_cli.recurrent.methods.multi_cell_lstm import MultiCellTagger
-from crossner_cli.recurrent.multi_cell_recurrence import take_rows
 from crossner_cli.reports.inspected import HeatMap, InspectedSentence, InspectResult, inspection_tables
-from crossner_cli.reports.inspection import collect_states, inspect_sentence
+from crossner_cli.reports.inspection import collect_states
 from crossner_cli.taggers.folder import save_tagger
 
 HOSTILE = "$x^2$ <b>&amp;</b> _under \u65e5\u672c"
@@ -75,56 +71,6 @@ def test_the_attention_shown_is_what_tags_were_chosen_by(tiny_encoder_folder: Pa
             assert len(table) == len(TAG_SET) + 1
     plain = make_tagger(tiny_encoder_folder, "laner", TAG_SET, "background=false", "context=false")
     assert plain.explain(batch) == {}
-
-
-def test_the_cells_shown_are_those_that_memory_was_made_of(
-    tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tagger = make_tagger(tiny_encoder_folder, "multi-cell-lstm")
-    assert isinstance(tagger, MultiCellTagger)
-    batch = batch_of(tagger, some_sentences(6), with_tags=False)
-    kept: list[multi_cell_recurrence.StepRecord] = []
-    empty = multi_cell_recurrence.StepRecord.empty
-    monkeypatch.setattr(
-        multi_cell_recurrence.StepRecord, "empty", lambda *given: kept.append(empty(*given)) or kept[-1]
-    )
-    with torch.no_grad():
-        shown = tagger.explain(batch)
-        for domain, rows in tagger.rows_by_domain(batch):
-            used = kept[domain].alpha  # (2, W, B, l), in the order of the steps
-            states = tagger.run_cells(tagger.encoder(batch)[rows], batch.word_mask[rows], domain)
-            used = take_rows(used.flatten(0, 2), states.steps)  # (B, W, 2, l)
-            mask, cells = batch.word_mask[rows], tagger.cells_of(domain)
-            for number, weights in enumerate(shown.values()):
-                of_domain = weights.values[rows]
-                assert torch.allclose(of_domain[..., cells][mask], used[:, :, number][mask], atol=1e-6)
-                others = [column for column in range(len(weights.columns)) if column not in cells.tolist()]
-                assert others and not of_domain[..., others].any(), "cells that the domain does not run"
-
-
-def test_the_cell_state_of_a_word_is_that_of_the_type_it_is_given(tiny_encoder_folder: Path) -> None:
-    tagger = make_tagger(tiny_encoder_folder, "multi-cell-lstm")
-    assert isinstance(tagger, MultiCellTagger)
-    types = ["O", *TAG_SET.types]
-    for sentence in some_sentences(4, longest=6):
-        batch = batch_of(tagger, [sentence], with_tags=False)
-        domain = list(TAG_SET.domains).index(sentence.domain)
-        with torch.no_grad():
-            found, (tags,) = tagger.hidden_states(batch)["cells"], tagger.decode(batch).tags
-            states = tagger.run_cells(tagger.encoder(batch), batch.word_mask, domain)
-            of_words = states.in_words(states.cells)[0]  # (W, 2, l, H)
-        cells = tagger.cells_of(domain).tolist()
-        for word, tag in enumerate(tags):
-            cell = cells.index(types.index(split_tag(TAG_SET.tags[tag])[1] or "O"))
-            assert torch.equal(found[0, word], of_words[word, :, cell].flatten())
-
-
-def test_columns_are_named_by_words_and_by_the_labels_before(tiny_encoder_folder: Path, engine: Engine) -> None:
-    tagger = make_tagger(tiny_encoder_folder, "laner")
-    seen = inspect_sentence(tagger, Sentence(("anna", "met", "peter"), None, "news"), engine)
-    assert seen.weights["background"].columns == ["anna", "met", "peter"]
-    assert seen.weights["context"].columns == ["start", f"{seen.tags[0]} anna", f"{seen.tags[1]} met"]
-    assert [len(row) for row in seen.weights["context"].values] == [3, 3, 3]
 
 
 def test_states_are_those_of_words_inside_entities_as_many_of_each_domain(

@@ -10,11 +10,9 @@ import os
 from pathlib import Path
 
 import pytest
-import torch
 from builders.stages import INPUTS, assert_finished, files_of, finish_stage, full_disk, open_finetune, options, work
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import save_file
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt, Evaluate, Finetune, JointTrain
@@ -106,28 +104,6 @@ def test_a_finished_stage_holds_its_outputs_and_a_manifest_and_the_run_a_lock(tm
     with open_finetune(tmp_path / "run", quiet=True, threads=3, device="cpu", checkpoint_every=7) as stage:
         assert stage.finished == manifest, "these options make no other result"
     assert_finished(tmp_path / "run", "weights")
-
-
-def test_any_other_name_is_the_folder_and_weights_in_it_are_as_readable_as_all_else(tmp_path):
-    names = ["a b", "dapt-token", "v1.2", "x" * 200, "Über"]
-    for name in names:
-        with open_finetune(tmp_path, name=name) as stage:
-            work(stage)
-            save_file({"w": torch.zeros(2)}, stage.draft / "tagger" / "model.safetensors")
-            stage.finish({"dev_f1": 0.5}, lineage=[])
-        modes = {path.stat().st_mode & 0o777 for path in (tmp_path / name).rglob("*") if path.is_file()}
-        assert modes == {(tmp_path / name / "tagger" / "model.txt").stat().st_mode & 0o777}
-    assert RunDirectory(tmp_path).stages() == names
-
-
-def test_an_option_that_came_after_the_stage_was_made_had_its_default(tmp_path):
-    manifest = finish_stage(tmp_path)
-    del manifest["options"]["weight_decay"]
-    (tmp_path / "finetune" / "manifest.json").write_text(json.dumps(manifest))
-    with open_finetune(tmp_path) as stage:
-        assert stage.finished is not None
-    with pytest.raises(CrossNERError, match=r"weight_decay: 0\.01 -> 0\.5"):
-        open_finetune(tmp_path, weight_decay=0.5)
 
 
 def test_other_options_are_named(tmp_path):

@@ -22,7 +22,6 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import OtherUnits
 from crossner_cli.run.progress import exhaust
 from crossner_cli.training import checkpoints as checkpoints_module
-from crossner_cli.training import loop as training_module
 from crossner_cli.training.checkpoints import Checkpoints
 from crossner_cli.training.loop import FitResult, fit
 from crossner_cli.training.plan import ParameterGroup, Plan
@@ -321,18 +320,6 @@ def test_there_is_a_whole_checkpoint_at_every_moment_once_there_was_one(
     monkeypatch.setattr(checkpoints_module.shutil, "rmtree", watched)
     train(engine, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=0, score=lambda: {"dev_f1": 1.0})
     assert {"step-3", "step-3-1", "step-4"} <= set(removed)
-
-
-def test_speed_is_told_of_the_whole_training_also_where_it_was_interrupted(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = iter(range(1000))
-    monkeypatch.setattr(training_module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    plan: dict[str, Any] = {"checkpoints": Checkpoints(tmp_path / "c"), "checkpoint_every": 0}
-    train(engine, stop_after=9, **plan)
-    assert [path.name for path in (tmp_path / "c").iterdir()] == ["step-6-2"]
-    _, resumed = train(engine, **plan)
-    assert resumed is not None and resumed.words_per_second == pytest.approx(40 / 12), "an update takes a second"
 
 
 def test_the_rate_falls_to_nothing_by_the_last_update_where_updates_are_bounded(engine) -> None:

@@ -57,13 +57,6 @@ def test_a_share_of_nothing_changes_nothing_and_a_share_of_all_draws_every_menti
     assert made.tags == ("B-per", "O", "B-per", "O", "B-loc", "I-loc")
 
 
-def test_about_the_share_of_the_mentions_is_replaced():
-    mentions = Mentions(0.3, {"per": [("x",)], "loc": [("x",)]}, "bio")
-    random = np.random.default_rng(2)
-    made = [mentions.replace_in(SENTENCES[0], random) for _ in range(2000)]
-    assert sum(each.words.count("x") for each in made) / (3 * 2000) == pytest.approx(0.3, abs=0.02)
-
-
 def test_a_stream_draws_target_sentences_anew_in_each_epoch_and_the_same_ones_when_asked_again(tiny_encoder_folder):
     tagger = make_tagger(tiny_encoder_folder, "linear", TAG_SET)
     target, source = some_sentences(8), some_sentences(4, seed=3)

@@ -87,15 +87,6 @@ def test_target_sentences_are_repeated_in_an_order_that_follows_from_seed_and_ep
         assert first.epoch(4) != first.epoch(5)
 
 
-@pytest.mark.parametrize("upsample", [1, 2, 3, 10, 50, 1000])
-def test_sentences_of_the_target_are_read_as_often_as_the_pace_says_and_about_alike(upsample: int) -> None:
-    pace = compute_paces({"target": 20, "source": 200}, Batching(upsample=upsample, batch_size=16))["target"]
-    order = SentenceStream(sentences([3] * 20), READER, pace.batch_size, 1, [pace.repeats] * 20).epoch(0)
-    read = [item for place in range(13) for item in order[place % len(order)]]
-    often = np.bincount(read, minlength=20)
-    assert len(read) / 20 == pytest.approx(pace.readings, rel=0.1) and often.max() - often.min() <= 2
-
-
 @given(target=st.integers(1, 60), source=st.integers(1, 200), upsample=st.integers(1, 50), size=st.integers(1, 16))
 def test_the_smaller_domain_is_spread_over_the_updates_of_the_larger(target, source, upsample, size):
     labelled = {
