@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from builders.taggers import TAG_SET
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.type_descriptions import describe_type
 from crossner_cli.methods.contract import find_method, read_settings
 from crossner_cli.recurrent.word_reader import Vocabulary
 
@@ -24,16 +26,26 @@ WORDS = 9
 
 
 class GivenVectors(torch.nn.Module):
-    """In an encoder's place: vectors that are parameters."""
+    """In an encoder's place: vectors of a batch that are parameters, and a vector of each word drawn from its name."""
 
-    def __init__(self, vectors: Tensor) -> None:
+    def __init__(self, vectors: Tensor, description_size: int = 6) -> None:
         super().__init__()
         self.vectors = torch.nn.Parameter(vectors)
-        self.output_dim = vectors.shape[-1]
+        self.output_dim, self.description_size = vectors.shape[-1], description_size
         self.vocabulary = Vocabulary(tuple(map(str, range(WORDS))))
 
     def forward(self, batch: Batch) -> Tensor:
         return self.vectors
+
+    def vector_of(self, word: str) -> Tensor:
+        seed = int.from_bytes(word.encode(), "big") % 2**60
+        return torch.randn(self.description_size, generator=torch.Generator().manual_seed(seed))
+
+    def embed_words(self, words: Sequence[str]) -> Tensor:
+        return torch.stack([self.vector_of(word) for word in words])
+
+    def describe(self, types: Sequence[str], given: Any = None) -> Tensor:
+        return torch.stack([self.embed_words(describe_type(name)).sum(dim=0) for name in types])
 
 
 def over_vectors(*settings: str, tag_set: TagSet = TAG_SET, method: str = "cross-domain-lm") -> Any:

@@ -16,7 +16,6 @@ import pytest
 from builders.commands import crossner
 from transformers.models.bert.modeling_bert import BertEmbeddings
 
-from crossner_cli.adaptation.masked_lm import MaskedLanguageModel
 from crossner_cli.data.domains import find_bundled, find_domain
 from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.tags import TagSet
@@ -74,18 +73,6 @@ def test_every_side_of_fine_tuning_reads_the_same_words_and_is_scored(benchmarks
         assert 0 <= measured.f1 <= 100
 
 
-def test_a_random_encoder_is_whole_and_can_be_profiled(benchmarks: Any, tmp_path: Path, capsys: Any) -> None:
-    sizes = (str(tmp_path), "--layers", "1", "--width", "64")
-    benchmarks.random_encoder.main(sizes)
-    model = MaskedLanguageModel.from_pretrained(tmp_path)
-    assert not model.new and not model.left
-    assert model.tokenizer("anna").tokens()[0] == "[CLS]" and model.tokenizer("anna").tokens()[-1] == "[SEP]"
-    few = "--rounds 1 --sentences 8 --epochs 1 --updates 1 --device cpu"
-    benchmarks.profile_gpu.main([*few.split(), *SIZES.split(), "--encoder", str(tmp_path)])
-    shown = capsys.readouterr().out
-    assert all(f"{task}: " in shown for task in ("dapt", "finetune", "predict")) and "aten::addmm" in shown
-
-
 @pytest.mark.parametrize("side", ["Trainer fp32", "crossner"])
 def test_every_side_of_adaptation_reads_the_subwords_it_is_credited_with(
     benchmarks: Any, adapting: Any, monkeypatch: pytest.MonkeyPatch, side: str
@@ -112,19 +99,6 @@ def test_every_side_of_tagging_tags_the_same_words(benchmarks: Any, task: Any, t
         measured = side(1)
         assert measured.words == sum(len(sentence.words) for sentence in task.train)
         assert measured.seconds > 0
-
-
-def test_a_table_shows_medians_and_the_ratio_of_each_round(benchmarks: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    measured = benchmarks.measuring.Measured
-    found = {
-        "slow": [measured(100, 1.0, 50.0), measured(100, 2.0, 52.0), measured(100, 4.0, 54.0)],
-        "fast": [measured(400, 1.0, 51.0), measured(400, 4.0, 53.0), measured(400, 4.0, 55.0)],
-    }
-    benchmarks.measuring.show("speed", benchmarks.measuring.tabulate("words", found, ["slow"]))
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in capsys.readouterr().out.splitlines()]
-    assert ["side", "words/s", "lowest-highest", "times slow", "F1"] in rows
-    assert ["slow", "50", "25-100", "1", "52.0 ± 2.0"] in rows
-    assert ["fast", "100", "100-400", "4.00 (2.00-4.00)", "53.0 ± 2.0"] in rows
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from typer.testing import CliRunner
 from crossner_cli import __version__, options
 from crossner_cli.__main__ import main
 from crossner_cli.cli import app
-from crossner_cli.methods.contract import method_names
 from crossner_cli.option_fields import fields_in_order, flag_of
 from crossner_cli.options_adapt import Adapt
 from crossner_cli.options_data import PrepareData
@@ -59,12 +58,6 @@ def test_help_shows_every_option_whole_at_80_columns(name: str) -> None:
     assert groups[-1] == "Every command:" and ("Options:" in groups[:2] or name in ("status", "rerun"))
 
 
-def test_a_switch_has_a_no_form_only_if_paper_may_set_it() -> None:
-    help_text = CliRunner().invoke(app, ["finetune", "--help"], env={"COLUMNS": "200"}).output
-    assert "--no-train-embeddings" in help_text
-    assert "--no-force" not in help_text and "--no-dictionary-phrases" not in help_text
-
-
 def test_help_answers_at_once() -> None:
     def seconds() -> float:
         before = os.times()
@@ -101,20 +94,6 @@ def test_an_option_without_effect_is_refused(tmp_path: Path) -> None:
 
 def test_there_are_exactly_the_known_commands_and_the_list_of_methods() -> None:
     assert [command.name for command in app.registered_commands] == [*COMMANDS, "methods"]
-
-
-def test_the_list_of_methods_shows_paper_inputs_and_settings_of_each() -> None:
-    result = CliRunner().invoke(app, ["methods", "--json"])
-    assert result.exit_code == 0
-    methods = {record["name"]: record for record in json.loads(result.stdout)["methods"]}
-    assert sorted(methods) == method_names() and next(iter(methods)) == "linear"
-    for record in methods.values():
-        assert record["paper"] and record["differs"] and record["title"].endswith(".")
-        assert list(record["meaning"]) == list(record["values"]) == list(record["settings"])
-        assert all(record["meaning"].values()) and all(record["values"].values())
-    assert methods["linear"]["reads"] == "subwords" and methods["bilstm-crf"]["reads"] == "words"
-    shown = CliRunner().invoke(app, ["methods"], env={"COLUMNS": "200"})
-    assert all(name in shown.stdout for name in methods)
 
 
 def test_methods_named_are_explained_with_every_setting_its_values_and_what_it_means() -> None:

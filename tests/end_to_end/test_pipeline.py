@@ -16,16 +16,14 @@ from huggingface_hub import ModelCard
 
 from crossner_cli.corpus.levels import LEVELS
 from crossner_cli.data.sentences import read_sentences
-from crossner_cli.engine.devices import start_engine
 from crossner_cli.evaluation.scores import score
-from crossner_cli.options import Predict, PretrainSource
+from crossner_cli.options import PretrainSource
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import exhaust
 from crossner_cli.run.stage import Stage
 from crossner_cli.stages import train
 from crossner_cli.stages.train import read_data, resolve_recipe
-from crossner_cli.taggers.folder import load_tagger
-from crossner_cli.taggers.tagging import Tagged, fit_calibration, read_calibration, score_entities, tag
+from crossner_cli.taggers.tagging import Tagged
 
 MODEL_FILES = {"README.md", "config.json", "model.safetensors", *TOKENIZER_FILES}
 TAGGER_FILES = {*MODEL_FILES, "tagger.json", "tagger.safetensors", "training.json"}
@@ -197,21 +195,6 @@ def test_the_card_in_each_model_folder_tells_what_the_manifest_tells(chain: Path
     assert encoder.data.pipeline_tag == "fill-mask" and "corpus level integrated" in encoder.text
 
 
-def test_a_tagger_is_saved_with_a_calibration_fitted_on_dev_sentences_alone(
-    run: Path, tiny_encoder_folder: Path
-) -> None:
-    options = "--epochs 2 --head-learning-rate 0.05"
-    crossner("finetune", options, "--run", run, *QUICK, "--encoder", tiny_encoder_folder)
-    dev = list(read_sentences(run / "prepare-data" / "target" / "dev.jsonl"))
-    engine = start_engine(Predict(device="cpu", threads=1))
-    folder = run / "finetune" / "tagger"
-    found = score_entities([sentence.tags or () for sentence in dev], tag(load_tagger(folder, engine), dev, engine))
-    stored, fitted = read_calibration(folder), fit_calibration(found)
-    assert stored is not None
-    assert stored.entities == fitted.entities == len(found) > 0
-    assert (stored.slope, stored.intercept) == pytest.approx((fitted.slope, fitted.intercept), rel=0.05)
-
-
 def test_manifests_hold_means_over_seeds_and_what_curves_are_drawn_of(chain: Path) -> None:
     result = manifest_of(chain / "finetune")["result"]
     first, second = (record["dev_f1"] for record in result["seeds"].values())
@@ -233,15 +216,6 @@ def test_the_same_command_again_is_already_done_and_other_options_say_what_diffe
     assert (chain / "finetune" / "manifest.json").read_bytes() == before
 
 
-def test_the_same_seed_gives_the_same_losses_and_another_seed_others(run: Path, tiny_encoder_folder: Path) -> None:
-    def losses(name: str, seed: int) -> list[float]:
-        options = f"--name {name} --seed {seed} --epochs 2"
-        made = crossner("finetune", options, "--run", run, *QUICK, "--encoder", tiny_encoder_folder)
-        return [epoch["losses"]["tags"] for epoch in made["result"]["seeds"][str(seed)]["history"]]
-
-    assert losses("a", 3) == losses("b", 3) != losses("c", 4)
-
-
 def test_training_never_opens_the_test_split_and_finetune_never_the_source(
     run: Path, tiny_encoder_folder: Path
 ) -> None:
@@ -253,13 +227,6 @@ def test_training_never_opens_the_test_split_and_finetune_never_the_source(
     crossner("finetune", *quick)
     for stage in ("pretrain-source", "joint-train", "finetune"):
         assert files_of(run / stage) >= {f"tagger/{name}" for name in TAGGER_FILES}
-
-
-def test_a_jointly_trained_tagger_looks_for_the_types_of_the_target(chain: Path, tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text("Anna visited Berlin.\n")
-    files = (tmp_path / "text.txt", "--output", tmp_path / "out.jsonl")
-    result = crossner("predict --model joint-train", *files, "--run", chain, *QUICK)
-    assert result["result"]["domain"] == "sample-target"
 
 
 @pytest.mark.parametrize(

@@ -146,25 +146,6 @@ def test_a_recipe_runs_from_top_to_bottom(name: str, run_short: Run, tmp_path: P
     assert " --x " not in text or list((tmp_path / "run" / "report").glob("curve-*.svg"))
 
 
-def test_a_recipe_that_is_called_with_other_rows_scores_these(run_short: Run, tmp_path: Path) -> None:
-    for size in "5", "6":
-        done = run_short("laner_label_size", REGIME="direct", SIZES=size)
-        assert done.returncode == 0, done.stderr
-        assert scored_models(tmp_path / "run") == [f"direct-{size}"]
-
-
-def test_a_second_target_can_start_from_the_source_of_the_first(run_short: Run, tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    for run, more in (first, {"SOURCE_SEEDS": "2"}), (second, {"SOURCES": str(first), "SEEDS": "1,2"}):
-        given = {"REGIMES": "transfer", "ADAPTATIONS": "none", "CROSSNER_RUN": str(run), **more}
-        done = run_short("crossner_table2", **given)
-        assert done.returncode == 0, done.stderr
-    assert json.loads((first / "source-none" / "manifest.json").read_text())["options"]["seeds"] == "2"
-    assert not (second / "source-none").exists()
-    manifest = json.loads((second / "transfer-none" / "manifest.json").read_text())
-    assert manifest["options"]["start_from"] == str(first / "source-none")
-
-
 def test_an_encoder_decoder_is_made_of_an_encoder_and_reads_as_it_does(run_short: Run, tmp_path: Path) -> None:
     made = str(tmp_path / "made")
     done, again = (run_short("encoder_decoder", OUTPUT=made, LAYERS="1") for _ in range(2))
@@ -221,20 +202,6 @@ def test_language_models_of_flair_are_written_as_what_strings_are_read_from(tmp_
     assert torch.equal(again(*given), expected(*given)) and again.characters == expected.characters
     assert not any("decoder" in name for name in load_file(tmp_path / "written" / "strings.safetensors"))
     assert write("forward", "backward").returncode == 2
-
-
-def test_self_training_learns_the_labels_of_a_tagger_beside_those_of_news_and_stops_where_there_are_none(
-    run_short: Run, tmp_path: Path
-) -> None:
-    def run(**changes: str) -> subprocess.CompletedProcess[str]:
-        return run_short("unsupervised_tables", SYSTEMS="source self-train", **changes)
-
-    assert run().returncode == 0
-    folder = tmp_path / "run-self-train"
-    domains = json.loads((folder / "prepare-data" / "manifest.json").read_text())["result"]["domains"]
-    assert domains["source"]["name"] == "sample-source+run-self-train-silver"
-    done = run(SELF_TRAIN_SCORE="1")
-    assert done.returncode == 1 and "sure of none" in done.stderr
 
 
 def test_recipes_begin_with_source_can_be_run_and_score() -> None:

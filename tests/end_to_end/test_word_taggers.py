@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from builders.commands import QUICK, crossner, invoke, refused
 from safetensors.torch import load_file
 
 from crossner_cli.data.tags import TagSet, split_tag
-from crossner_cli.data.text import find_words, segment
+from crossner_cli.data.text import find_words
 
 SMALL = "--set lstm_size=4 --max-steps 2"
 every_method_of_several_tasks = pytest.mark.parametrize(
@@ -46,33 +45,6 @@ def test_a_tagger_of_words_reads_a_file_of_vectors_or_learns_them_from_the_raw_t
     crossner(*train, "--set embeddings=corpus --name raw")
     result = crossner("evaluate --model finetune --model raw", *here)["result"]
     assert set(result["models"]) == {"finetune", "raw"}
-
-
-def test_frozen_vectors_are_kept_for_words_of_the_raw_text_and_words_without_one_are_counted(
-    run: Path, tmp_path: Path
-) -> None:
-    corpus = run / "prepare-data" / "corpus" / "domain.txt"
-    labelled = {word for path in corpus.parents[1].rglob("words.json") for word in json.loads(path.read_text())}
-    counts = Counter(word.text for line in corpus.read_text().splitlines() for words in segment(line) for word in words)
-    raw = [word for word, count in counts.items() if count >= 3 and word.lower() not in labelled | {"the"}]
-    known = next(word for word in raw if word not in labelled)
-    titles = (word for word in sorted(labelled) if word.isalpha() and word.istitle())
-    title = next(word for word in titles if not {word.lower(), word.upper()} & labelled)
-    seldom = next(word for word, count in counts.items() if count == 2 and not {word, word.lower()} & labelled)
-    vectors = tmp_path / "vectors.txt"
-    vectors.write_text(f"the 1 0 -1\n{known} 0 1 2\nzebulon 2 2 2\n{seldom} 4 4 4\n{title.lower()} 1 1 1\n")
-    here, vocabulary = ("--run", run, *QUICK), {}
-    for words in ("frozen", "trained"):
-        options = f"--method bilstm-crf --set words={words} --name {words}"
-        crossner("finetune", options, SMALL, *here, f"--set embeddings={vectors}")
-        vocabulary[words] = words_of(run / words / "tagger")
-    assert known in vocabulary["frozen"] and not {"zebulon", seldom} & {*vocabulary["frozen"]}
-    assert known not in vocabulary["trained"]
-    (tmp_path / "new.txt").write_text(f"The {known} saw Zebulon {title.upper()}\n")
-    said = crossner("predict --model frozen", tmp_path / "new.txt", *here, "--output", tmp_path / "o")
-    assert said["result"]["unknown_words"] == 2
-    scored = crossner("evaluate --model frozen", *here)["result"]["models"]["frozen"]
-    assert scored["unknown_words"] > 100
 
 
 def test_a_source_tagger_of_several_tasks_knows_both_domains_and_starts_a_joint_one(run: Path) -> None:

@@ -191,22 +191,6 @@ def test_vectors_of_another_width_leave_those_of_the_start_and_the_words_that_it
     assert now.keys() == words_and_vectors(run / "alone").keys()
 
 
-@pytest.mark.parametrize("method", ["bilstm-crf", "mtl", "moee"])
-def test_words_of_the_target_change_nothing_that_the_source_teaches_beside_frozen_vectors(
-    run, here, write_vectors, method
-):
-    tensors = []
-    for name, lines in (("with", ("Bach 6 5 4", "played 1 0 0", "went 0 1 0")), ("without", ())):
-        train = f"pretrain-source --method {method} --set words=frozen --name {name}"
-        crossner(train, *here, LSTM, "--set", f"embeddings={write_vectors('Anna 1 2 3', *lines)}")
-        (path,) = (run / name).glob("*/tagger.safetensors")
-        words = load_file(path.with_name("words.safetensors"))
-        assert len(words.pop("words.weight")) == 1 + len(lines)
-        tensors.append(load_file(path) | words)
-    assert tensors[0].keys() == tensors[1].keys()
-    assert all((tensors[0][name] == tensors[1][name]).all() for name in tensors[0])
-
-
 def test_dapt_refuses_a_start_without_a_transformer(run, here):
     crossner("pretrain-source --method coach", *here, SMALL)
     said = refused("dapt --start-from pretrain-source", *here)
@@ -240,18 +224,3 @@ def test_tasks_of_two_domains_are_refused_where_there_is_one(prepared, tmp_path,
     crossner("prepare-data", "--run", tmp_path, *same, *corpora)
     said = refused("joint-train", "--run", tmp_path, *QUICK, SMALL, method)
     assert "source and target are both news; the tasks are of two domains" in said
-
-
-def test_each_domain_reads_its_own_raw_text_and_names_label_that_of_the_target(prepared, tmp_path):
-    (tmp_path / "news.txt").write_text("Anna met Bach .\n" * 3)
-    (tmp_path / "names.tsv").write_text("Paris\tLOC\n")
-    data = ("--source", prepared / "news", "--target", prepared / "songs", "--corpus", prepared / "raw.txt")
-    crossner("prepare-data", "--run", tmp_path, *data, "--source-corpus", tmp_path / "news.txt")
-    tasks = "--method multi-cell-lstm --select-on source --set tasks=source-ner,target-lm,source-lm"
-    dictionary = ("--set", f"dictionary={tmp_path / 'names.tsv'}")
-    said = told("joint-train", "--run", tmp_path, *QUICK, SMALL, tasks, *dictionary)
-    assert "raw text of the target: 5 sentences, 35 words" in said
-    assert "raw text of the source: 3 sentences, 12 words" in said
-    manifest = json.loads((tmp_path / "joint-train" / "manifest.json").read_text())
-    losses = manifest["result"]["seeds"]["1"]["history"][-1]["losses"]
-    assert losses["entity target"] > 0 and losses["attention target"] > 0

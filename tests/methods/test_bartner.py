@@ -32,15 +32,7 @@ from crossner_cli.methods.bartner import (
     read_entities,
 )
 from crossner_cli.methods.contract import find_method
-from crossner_cli.options import Evaluate, Predict
-from crossner_cli.options_data import PrepareData
-from crossner_cli.run.directory import RunDirectory
-from crossner_cli.run.progress import exhaust
-from crossner_cli.stages.evaluate import run as evaluate
-from crossner_cli.stages.predict import run as predict
-from crossner_cli.stages.prepare_data import run as prepare_data
 from crossner_cli.taggers.carry_over import check_start
-from crossner_cli.taggers.folder import save_tagger
 
 TYPES = TAG_SET.types
 SYMBOLS = 1 + len(TYPES)
@@ -269,31 +261,6 @@ def test_decoded_tags_are_the_written_entities_and_the_rest_is_counted(folder):
         decode(tagger, sentences)
         assert tagger.discarded_sequences == 2 * together
     assert seen and discarded, "or the test means nothing"
-
-
-def test_the_discarded_sequences_are_told_after_tagging_and_after_scoring(folder, tmp_path, engine):
-    tagger = make(folder, TagSet({"news": ("person", "place")}))
-    sentences = [Sentence(sentence.words, ("O",) * len(sentence.words), "news") for sentence in some_sentences(12)]
-    decode(tagger, sentences)
-    save_tagger(tagger, tmp_path / "tagger")
-    text = "".join("".join(f"{word}\tO\n" for word in sentence.words) + "\n" for sentence in sentences)
-    run = RunDirectory(tmp_path / "run")
-    (tmp_path / "news").mkdir()
-    for split in ("train", "dev", "test"):
-        (tmp_path / "news" / f"{split}.conll").write_text("anna\tB-person\n\n" if split == "train" else text)
-    exhaust(prepare_data(run, PrepareData(run=run.path, target=str(tmp_path / "news"))))
-    model, compute = str(tmp_path / "tagger"), {"device": "cpu", "precision": "fp32"}
-    scored = exhaust(evaluate(run, Evaluate(run=run.path, model=[model], **compute), engine))["result"]
-    assert scored["models"][model]["discarded_sequences"] == tagger.discarded_sequences > 0
-    options = Predict(
-        input=[tmp_path / "news" / "test.conll"],
-        input_format="conll",
-        output=tmp_path / "out",
-        model=[model],
-        **compute,
-    )
-    tagged = exhaust(predict(run, options, engine))["result"]
-    assert tagged["discarded_sequences"] == tagger.discarded_sequences
 
 
 @pytest.mark.parametrize("kind", ["Bart", "MBart", "PLBart"])

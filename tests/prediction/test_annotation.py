@@ -17,13 +17,7 @@ from crossner_cli.data.documents import Document, TaggedDocument, Totals
 from crossner_cli.data.formats.label_studio import to_prediction
 from crossner_cli.data.formats.writer import KEPT_HEAD, Writer
 from crossner_cli.data.text import segment
-from crossner_cli.engine.devices import Engine
-from crossner_cli.errors import CrossNERError
-from crossner_cli.options import Predict
 from crossner_cli.prediction.tagging import to_tagged_document
-from crossner_cli.run.directory import RunDirectory
-from crossner_cli.run.progress import exhaust
-from crossner_cli.stages.predict import run as predict
 from crossner_cli.taggers.tagging import Tagged
 
 Predicted = Callable[..., tuple[dict[str, Any], list[str]]]
@@ -148,21 +142,3 @@ def test_kept_documents_come_out_whole_and_equal_scores_in_the_order_of_the_inpu
     Lines(order="uncertain" if is_sorted else "input").write_kept(io.BytesIO(kept), output)
     expected = sorted(documents, key=lambda each: each[0]) if is_sorted else documents
     assert output.getvalue() == b"|".join(data for _, data in expected)
-
-
-@pytest.mark.parametrize("kind", ["brat", "spacy", "parquet"])
-def test_what_cannot_be_sorted_is_refused(predicted: Predicted, tmp_path: Path, kind: str) -> None:
-    if kind != "brat":
-        pytest.importorskip({"spacy": "spacy", "parquet": "pyarrow"}[kind])
-    with pytest.raises(CrossNERError, match=f"--order uncertain is not possible with --format {kind}") as caught:
-        predicted(DATA, format=kind, order="uncertain", output=tmp_path / "out")
-    assert "Leave --order out" in caught.value.hint and not list(tmp_path.iterdir())
-
-
-def test_nothing_is_written_to_stdout_if_the_input_is_bad(folder: Path, engine: Engine, tmp_path: Path) -> None:
-    source, stdout = tmp_path / "in.jsonl", io.BytesIO()
-    source.write_text('{"text": "a"}\n' * 60 + "bad\n")
-    options = Predict(model=[str(folder)], input=[source], format="label-studio")
-    with pytest.raises(CrossNERError, match=r"in\.jsonl:61"):
-        exhaust(predict(RunDirectory(tmp_path), options, engine, stdout=stdout))
-    assert stdout.getvalue() == b""

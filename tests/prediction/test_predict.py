@@ -107,20 +107,6 @@ def test_only_documents_whose_entities_all_score_enough_are_written(predicted: P
     assert predicted(data, min_score=1.0)[1] == []
 
 
-def test_brat_files_keep_the_numbers_of_their_documents(
-    predicted: Predicted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = b"\n\nAnna met Peter.\nx\n\nBob visited Paris.\n"
-    predicted(data, format="brat", output=tmp_path / "all")
-    texts = {path.name: path.read_text() for path in (tmp_path / "all").glob("*.txt")}
-    for size in (2, 3, 100):
-        monkeypatch.setattr(inputs, "CHUNK_SENTENCES", size)
-        result, _ = predicted(data, format="brat", output=tmp_path / f"sure{size}", min_score=0.0)
-        written = {path.name: path.read_text() for path in (tmp_path / f"sure{size}").glob("*.txt")}
-        assert 0 < len(written) == len(texts) - result["unsure_documents"] < len(texts)
-        assert written == {name: texts[name] for name in written}
-
-
 @pytest.mark.parametrize("output_format", ["conll", "brat", "html", "parquet", "spacy"])
 def test_files_without_documents_are_whole(predicted: Predicted, tmp_path: Path, output_format: str) -> None:
     if output_format in ("parquet", "spacy"):
@@ -153,15 +139,6 @@ def test_columns_go_in_and_out_word_by_word(predicted: Predicted, tmp_path: Path
     assert [sentence.words for sentence in sentences] == [("Anna", "met"), ("New York", "is", "big")]
     assert all(not illegal_positions(sentence.tags, "bio") for sentence in sentences)
     assert (result["documents"], result["sentences"], result["words"]) == (2, 2, 5)
-
-
-def test_words_that_would_break_columns_are_replaced_and_counted(predicted: Predicted, tmp_path: Path) -> None:
-    output = tmp_path / "out.conll"
-    words = json.dumps({"words": ["\ufeffAnna", "a\tb", " ", "c\nd", "\ufeff", "fine"]}).encode()
-    result, _ = predicted(words, input_format="jsonl", output=output, format="conll")
-    (located,) = read_labelled(output, Repairs())
-    assert located.sentence.words == ("Anna", "a b", "\ufffd", "c d", "\ufffd", "fine")
-    assert result["rewritten_words"] == 5
 
 
 def test_what_was_read_before_a_bad_line_is_written(folder: Path, engine: Engine, tmp_path: Path) -> None:

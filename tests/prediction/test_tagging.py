@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import pickle
 import random
 import select
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +19,12 @@ from hypothesis import strategies as st
 
 from crossner_cli.data.documents import Document, Totals, document_of_words
 from crossner_cli.data.formats.writer import Writer
-from crossner_cli.data.text import segment
-from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import Predict
 from crossner_cli.prediction import tagging as module
 from crossner_cli.prediction.inputs import Chunk
-from crossner_cli.prediction.output import make_writer
 from crossner_cli.prediction.tagging import TaggedChunk, Tagging, tag_in_processes, to_tagged_document
 from crossner_cli.taggers.sources import TrainedTagger
-from crossner_cli.taggers.tagging import Calibration, Tagged
+from crossner_cli.taggers.tagging import Tagged
 
 TAGGING = Tagging([TrainedTagger("tagger", Path("tagger"), "")], Writer())
 
@@ -153,14 +147,3 @@ class TestSeveralProcesses:
         ready, _, _ = select.select([reading], [], [], 30)
         assert ready and os.read(reading, 1) == b"", "nobody holds the pipe any more"
         os.close(reading)
-
-
-def test_what_a_process_is_given_can_be_sent_to_a_new_one() -> None:
-    schema = pytest.importorskip("pyarrow").schema([("id", "int64")])
-    writer = make_writer("parquet", types=("person",), is_calibrated=True, passed_through=schema)
-    tagging = Tagging(TAGGING.trained, writer, calibration=Calibration(0.5, 0.1, 9, 5))
-    assert pickle.loads(pickle.dumps(tagging)) == tagging
-    make_engine = pickle.loads(pickle.dumps(partial(start_engine, Predict(device="cpu", threads=2))))
-    assert make_engine.args[0].threads == 2
-    chunk = Chunk(1, [Document("Anna", segment("Anna"), {"id": 1})])
-    assert pickle.loads(pickle.dumps(chunk)) == chunk

@@ -86,22 +86,6 @@ def test_sizes_are_those_of_the_paper():
     assert max(generator.domain_vectors.abs().max(), generator.task_vectors.abs().max()) <= (3 / 8) ** 0.5
 
 
-def test_generated_parameters_start_with_the_variance_of_an_ordinary_lstm():
-    """Given the vectors, the variance is |I^T|^2 |I^D|^2 / (3 h); over many draws of them it is 1 / (3 h)."""
-    hidden = 20
-    generator = ParameterGenerator([(100, 200)], hidden**-0.5, domain_size=8, task_size=8)
-    scales = []
-    for seed in range(300):
-        torch.manual_seed(seed)
-        fresh = ParameterGenerator([], 1.0, domain_size=8, task_size=8)
-        scales.append((fresh.domain_vectors.square().sum() * fresh.task_vectors.square().sum()).item())
-        if seed < 5:
-            generator.domain_vectors, generator.task_vectors = fresh.domain_vectors, fresh.task_vectors
-            variance = generator(0, 0)[0].var().item()
-            assert variance == pytest.approx(scales[-1] / (3 * hidden), rel=0.03)
-    assert sum(scales) / len(scales) == pytest.approx(1, rel=0.1)
-
-
 @pytest.mark.parametrize(("domain_size", "task_size"), [(8, 8), (8, 0), (0, 8), (3, 2)])
 def test_a_step_of_adam_moves_what_is_generated_by_about_the_rate_as_it_moves_other_layers(domain_size, task_size):
     rate, moved = 1e-3, []
@@ -153,41 +137,6 @@ def test_gradients_of_shared_passes_are_those_of_separate_ones(without):
         torch.testing.assert_close(shared, separate, atol=1e-5, rtol=1e-4)
 
 
-@pytest.fixture
-def calls(monkeypatch) -> list[list[tuple[int, int]]]:
-    """The pairs of each generation."""
-    found: list[list[tuple[int, int]]] = []
-    generate = ParameterGenerator._generate
-    monkeypatch.setattr(
-        ParameterGenerator, "_generate", lambda self, pairs: found.append(pairs) or generate(self, pairs)
-    )
-    return found
-
-
-def test_inside_an_update_all_pairs_are_generated_once_and_what_is_read_without_gradients_anew(calls):
-    layer, (values, mask) = make_layer(), some_words()
-    with layer.generator.shared():
-        for pair in ((0, 1), (1, 1), (0, 1)):
-            layer(values, mask, *pair).sum().backward()
-        with torch.no_grad():
-            layer(values, mask, 0, 1)
-    assert calls == [[(0, 0), (0, 1), (1, 0), (1, 1)], [(0, 1)]]
-    alike = make_layer(task_size=0)
-    with alike.generator.shared():
-        for task in (0, 1):
-            alike(values, mask, 1, task).sum().backward()
-    assert calls[2:] == [[(0, 0), (1, 0)]], "without vectors of tasks both tasks have the same parameters"
-    layer.zero_grad()
-    with pytest.raises(ZeroDivisionError), layer.generator.shared():
-        layer(values, mask, 0, 0).sum().backward()
-        raise ZeroDivisionError
-    assert layer.generator.weights[0].grad is None  # an update that failed leaves nothing behind
-    layer(values, mask, 0, 0).sum().backward()
-    assert layer.generator.weights[0].grad.any()
-    with layer.generator.shared():
-        pass  # nothing read, nothing learnt
-
-
 # Precision and cache
 
 
@@ -197,18 +146,6 @@ def test_the_layer_runs_in_full_precision_under_autocast():
     with torch.autocast("cpu", torch.bfloat16):
         mixed = layer(values, mask, 1, 1)
     assert torch.equal(plain, mixed)
-
-
-def test_without_gradients_in_evaluation_parameters_are_generated_once(calls):
-    layer, (values, mask) = make_layer().eval(), some_words()
-    with torch.no_grad():
-        first = [layer(values, mask, domain, 1) for domain in (0, 1, 0, 1)]
-    assert calls == [[(0, 1)], [(1, 1)]] and torch.equal(first[0], first[2])
-    layer(values, mask, 0, 1)  # a gradient may be wanted
-    layer.train()
-    with torch.no_grad():
-        layer(values, mask, 0, 1)
-    assert len(calls) == 4
 
 
 def make_a_step(layer: GeneratedBiLSTM, optimiser: torch.optim.Optimizer) -> None:

@@ -103,38 +103,6 @@ def test_padding_changes_nothing_and_permuting_cells_permutes_their_contents_alo
     torch.testing.assert_close(padded.attention[..., [1, 0]], swapped.attention)
 
 
-def test_what_is_not_read_or_not_trained_gets_no_gradient() -> None:
-    layer, (words, mask) = make_layer(), some_words()
-    found = []
-    for trained in (True, False):
-        layer.zero_grad()
-        sum(value.sum() for value in run(layer, words.requires_grad_(trained), mask, [0, 2])).backward()
-        found.append([value.grad.clone() for value in layer.parameters()])
-    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
-    for weight in (layer.type_gate, layer.type_candidate):
-        assert weight.grad[[0, 2]].any() and not weight.grad[[1, 3]].any()
-    assert not layer.query.grad[1].any() and layer.query.grad[0].any()
-    layer.zero_grad()
-    run(layer, words, mask, [2]).hidden.square().sum().backward()
-    for name in ("query", "key", "score", "shared_candidate"):  # with one cell attention says nothing
-        assert getattr(layer, name).grad.abs().max() < 1e-15
-    assert layer.shared_gates.grad.any()
-
-
-def test_weights_are_drawn_by_the_width_that_each_reads() -> None:
-    layer = MultiCellLSTM(400, 16, 5, 2)
-    bounds = dict.fromkeys(("query", "key"), 16 ** (-0.5)) | {"score": 32**-0.5}
-    drawn = {name: (getattr(layer, name), bound) for name, bound in bounds.items()}
-    for name in ("type_gate", "type_candidate", "shared_gates", "shared_candidate"):
-        weight = getattr(layer, name)  # (..., H + d + 1, G): of the state, of the input and the bias
-        drawn |= {
-            f"{name} of states": (weight[..., :16, :], 16**-0.5),
-            f"{name} of words": (weight[..., 16:, :], 400**-0.5),
-        }
-    for name, (weight, bound) in drawn.items():
-        assert weight.abs().max() <= bound and weight.abs().mean() > 0.4 * bound, name
-
-
 def test_in_bf16_only_products_are_rounded() -> None:
     torch.manual_seed(2)
     layer, words, mask = MultiCellLSTM(30, 20, 4), torch.randn(4, 12, 30), torch.ones(4, 12, dtype=torch.bool)

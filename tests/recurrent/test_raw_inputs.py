@@ -24,10 +24,9 @@ from crossner_cli.recurrent.raw_inputs import (
     read_dictionary,
     read_raw,
 )
-from crossner_cli.recurrent.raw_text import LONGEST, RawFile, RawSentences
+from crossner_cli.recurrent.raw_text import RawSentences
 from crossner_cli.recurrent.word_reader import Vocabulary, WordInputs, WordReader
 
-TAG_SET = TagSet({"songs": ("artist", "song"), "news": ("person",)})
 READER = WordReader(Vocabulary(("Anna", "sang", "Abba")), WordInputs(characters="none"), None)
 TYPES = ("artist", "song")
 MIXED = ("Abba\tartist", "Dancing Queen\tsong", "Paris\tcity", "Prince\tartist", "Prince\tsong")
@@ -94,25 +93,6 @@ def test_names_that_can_label_and_those_in_the_text_are_counted(tmp_path: Path) 
         with pytest.raises(CrossNERError, match="none of its 1 names .* is in the raw text") as caught:
             dictionary.describe_in(counts)
         assert "in the same case" in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("fewest", "known"), [(1, ["anna", "sang", "Abba"]), (2, ["anna", "sang"]), (3, ["anna"]), (4, [])]
-)
-def test_words_that_raw_text_has_often_enough_are_known_to_language_models(fewest, known) -> None:
-    texts = {"target": RawSentences([("Anna", "sang"), ("anna", "sang")]), "source": RawSentences([("anna", "Abba")])}
-    spelled = {"Anna": "anna"}
-    raw = RawInputs(texts, fewest=fewest, normalise=lambda word: spelled.get(word, word))
-    assert raw.words() == known
-
-
-def test_raw_text_is_described_with_what_is_cut(tmp_path: Path) -> None:
-    (tmp_path / "raw.txt").write_text("so " * (LONGEST + 1) + "\n" + "so " * LONGEST + "\n" + "so " * 5000 + "\n")
-    texts = {"target": RawFile.read(tmp_path / "raw.txt"), "source": RawSentences([("Anna", "sang")])}
-    assert RawInputs(texts).describe() == [
-        "raw text of the target: 3 sentences, 600 words, from raw.txt; 2 cut behind 200 words",
-        "raw text of the source: 1 sentences, 2 words, from its training sentences",
-    ]
 
 
 def test_each_domain_reads_its_own_raw_text_with_the_given_names_and_cut_off(tmp_path: Path) -> None:

@@ -218,12 +218,6 @@ def test_a_gzip_file_cut_off_or_damaged_is_refused(refusal) -> None:
         refusal(bytes(damaged), "nowhere")
 
 
-def test_what_is_no_file_is_refused(tmp_path) -> None:
-    for path in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(CrossNERError, match="cannot be read"):
-            read_vectors(path, ["the"])
-
-
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(refusal, monkeypatch) -> None:
     monkeypatch.setattr(vector_files, "LONGEST_LINE", 5_000)
     monkeypatch.setattr(vector_files, "BLOCK", 1_000)

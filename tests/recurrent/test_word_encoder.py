@@ -14,17 +14,16 @@ from torch import Tensor
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.names import VOCABULARY
-from crossner_cli.encoders.pretrained import read_tensors
 from crossner_cli.encoders.start import Start
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import load_encoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, method_names
 from crossner_cli.options import Finetune
-from crossner_cli.recurrent.characters import CHARACTER_WIDTH, CharacterCNN
+from crossner_cli.recurrent.characters import CharacterCNN
 from crossner_cli.recurrent.vector_files import read_vectors
 from crossner_cli.recurrent.word_encoder import WordEncoder
-from crossner_cli.recurrent.word_reader import TENSORS, KnownWords, Vocabulary, WordInputs, collect_vocabulary
+from crossner_cli.recurrent.word_reader import KnownWords, Vocabulary, WordInputs, collect_vocabulary
 from crossner_cli.recurrent.word_vectors import character_ngrams
 from crossner_cli.run.progress import exhaust
 from crossner_cli.taggers.carry_over import start_tagger
@@ -203,39 +202,6 @@ def test_a_start_hands_its_vectors_on_whatever_their_width(tmp_path, engine):
     assert tagger.encoder.vocabulary.words == ("anna", "paris")
     assert torch.equal(tagger.encoder.characters.table.weight[:3], encoder.characters.table.weight[:3])
     assert carried.loaded == len(encoder.own_tensors())
-
-
-def test_only_tables_grow_when_a_start_is_taken_over(tmp_path):
-    inputs = WordInputs(word_size=4, character_size=6)
-    WordEncoder(collect_vocabulary(KNOWN, inputs), inputs).save(tmp_path)
-    torch.manual_seed(8)
-    wider = WordEncoder(collect_vocabulary(KNOWN, inputs), WordInputs(word_size=8, character_size=9))
-    before = {name: value.clone() for name, value in wider.own_tensors().items()}
-    assert wider.take_over(read_tensors(tmp_path / TENSORS)) == ["characters.table.weight"]
-    changed = [name for name, value in wider.own_tensors().items() if not torch.equal(value, before[name])]
-    assert changed == ["characters.table.weight"]
-
-
-@pytest.mark.parametrize(("before", "now"), [("cnn", "ngrams"), ("ngrams", "cnn")])
-def test_vectors_of_characters_are_not_taken_for_those_of_ngrams_of_their_width(tmp_path, before, now):
-    few = Vocabulary((), "ab", ("2gram-ab", "2gram-ba"))
-    many = Vocabulary((), "abcd", ("2gram-ab", "2gram-ba", "2gram-c"))
-    old, new = (WordInputs(words="none", characters=kind, character_size=CHARACTER_WIDTH) for kind in (before, now))
-    WordEncoder(few, old).save(tmp_path)
-    assert WordEncoder(many, new).take_over(read_tensors(tmp_path / TENSORS)) == []
-    assert "characters.table.weight" in WordEncoder(many, old).take_over(read_tensors(tmp_path / TENSORS))
-
-
-def test_vectors_of_words_and_characters_begin_with_a_variance_of_one_by_their_width():
-    """Uniform to sqrt(3 / width), as the code of the recurrent papers."""
-    sentences = [Sentence(tuple(f"word{number}" for number in range(2000)))]
-    inputs = WordInputs(word_size=75)
-    encoder = WordEncoder(collect_vocabulary(sentences, inputs), inputs)
-    assert encoder.words is not None and isinstance(encoder.characters, CharacterCNN)
-    drawn = [(encoder.words.weight, 75), (encoder.unknown, 75), (encoder.characters.table.weight, 30)]
-    for values, width in drawn:
-        bound = (3 / width) ** 0.5
-        assert 0.9 * bound < values.abs().max() <= bound
 
 
 @pytest.mark.parametrize("words", ["frozen", "trained"])

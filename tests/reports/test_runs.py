@@ -20,7 +20,7 @@ from builders.runs import (
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import method_names
 from crossner_cli.reports.report_tables import PAPERS, RELABELLED, ROW
-from crossner_cli.reports.runs import Provenance, mark_comparable, published_results, read_runs
+from crossner_cli.reports.runs import Provenance, published_results, read_runs
 
 WORDS, GOLD = random_gold(12)
 
@@ -64,15 +64,6 @@ def test_how_a_tagger_was_made_is_read_off_its_manifest_and_lineage(tmp_path: Pa
     write_evaluation(tmp_path / "run" / "evaluate", WORDS, GOLD, {label: tags(0.2, 1)}, inputs=inputs)
     (model,) = read_runs([tmp_path / "run"]).models
     assert model.provenance is not None and model.provenance.method == "laner"
-
-
-def test_evaluations_of_other_sentences_are_noted(tmp_path: Path) -> None:
-    one = make_run(tmp_path / "one", {"linear": {"1": 0.3}})
-    other = make_run(tmp_path / "two", {"linear": {"2": 0.3}}, encoder="other")
-    assert not read_runs([one, other]).notes
-    write_evaluation(other / "evaluate", WORDS, GOLD, {"linear": tags(0.3, 1)}, sentences=7)
-    (note,) = read_runs([tmp_path]).notes
-    assert "music test is not the same everywhere" in note and "; 7 of " in note
 
 
 def test_taggers_that_two_stages_scored_alike_count_once_and_anew_where_they_were_trained_again(tmp_path: Path) -> None:
@@ -143,21 +134,3 @@ def test_printed_rows_name_methods_and_regimes_that_there_are() -> None:
         ("BERT-BASE", ""),
     ):
         assert set(numbers[numbers["printed"] == printed]["method"]) == {method}
-
-
-def test_rows_are_comparable_where_method_regime_and_adaptation_were_measured() -> None:
-    rows = published_results(["music"])
-
-    def comparable(*measured: Provenance) -> set[tuple[str, str]]:
-        found = rows[mark_comparable(rows, measured)]
-        return set(zip(found["printed"], found["variant"], strict=True))
-
-    assert comparable(made("linear")) == {
-        ("BERT tagger", "directly fine-tune; w/o DAPT"),
-        ("BERT-tagger", "w/o LB+LC"),
-        ("BERT tagger (w/o DAPT)", "in-domain training only"),
-    }
-    adapted = comparable(made("laner", corpus_share=1.0))
-    assert {("LANER", "DAPT; LB+LC"), ("LANER", "BERT; LB+LC")} <= adapted
-    assert not rows[(rows["adapted"] == "yes") & rows["encoder"].str.startswith("GloVe")].size
-    assert len(comparable()) == len(rows.drop_duplicates(["printed", "variant"]))

@@ -17,7 +17,7 @@ from builders.starts import save_stage
 from safetensors.torch import load_file, save_file
 
 from crossner_cli.data.sentences import PreparedData, read_sentences
-from crossner_cli.data.tags import TagSet, to_spans, to_tags
+from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.transformer import load_encoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.fine_grained import ERRORS
@@ -407,24 +407,6 @@ def test_weights_that_are_not_those_of_the_manifest_are_refused_but_in_a_folder_
         go(run, engine)
     assert f"--model {folder}" in problem.value.hint
     go(run, engine, model=[str(folder)])
-
-
-@pytest.mark.parametrize("scheme", ["bio", "bioes"])
-def test_a_tagger_is_compared_with_predictions_of_another_tool_whatever_its_scheme(
-    run, engine, add_stage, tmp_path, scheme
-):
-    add_stage()
-    gold = list(read_sentences(run.folder("prepare-data") / "target" / "test.jsonl"))
-    path = tmp_path / "all-right.conll"
-    tags = [to_tags(to_spans(sentence.tags), len(sentence.words), scheme) for sentence in gold]
-    sides = zip(gold, tags, strict=True)
-    path.write_text("\n".join("".join(map("{}\t{}\n".format, sentence.words, its)) for sentence, its in sides))
-    other, said = go(run, None, gold=path, predictions=path, fine_grained=True, name="other-tool", split="dev")
-    assert other["result"]["models"][str(path)]["scheme"] == scheme
-    manifest, _ = go(run, engine, against=[run.folder("other-tool")])
-    (comparison,) = manifest["result"]["comparisons"]
-    assert comparison["against_f1"]["mean"] == 100 and comparison["sentences"]["won"] == 0
-    assert comparison["difference"] == pytest.approx(models_of(manifest)["finetune"]["f1"]["mean"] - 100)
 
 
 def test_what_was_scored_on_other_sentences_is_refused_before_any_tagging(run, engine, add_stage, tmp_path):

@@ -233,12 +233,6 @@ def test_options_that_make_no_sense_are_refused(
     assert said in refused(*arguments(run, tmp_path / "silver", texts, "--teacher", "crf-2", *more))
 
 
-def test_text_without_a_sentence_is_refused(run: RunDirectory, tmp_path: Path) -> None:
-    (tmp_path / "empty.txt").write_text("\n \n")
-    said = refused(*arguments(run, tmp_path / "silver", tmp_path / "empty.txt", "--teacher", "crf-2"))
-    assert "there is no sentence to label (0 were read)" in said
-
-
 def test_an_output_is_replaced_only_with_force_and_only_if_this_command_made_it(
     run: RunDirectory, texts: Path, tmp_path: Path
 ) -> None:
@@ -267,15 +261,6 @@ def test_without_input_the_prepared_corpus_is_labelled_densest_sentences_first(
     assert list(record["inputs"]) == ["prepare-data/corpus/domain.txt", "crf-2"]
 
 
-def test_names_of_a_list_or_of_train_select_dense_sentences(run: RunDirectory, texts: Path, tmp_path: Path) -> None:
-    (tmp_path / "names.tsv").write_text("way\tthing\n")
-    dense = [texts, "--teacher", "crf-2", "--select", "dense", "--sentences", "1", "--entities"]
-    crossner(*arguments(run, tmp_path / "listed", *dense, tmp_path / "names.tsv"))
-    assert words_of(tmp_path / "listed") == ["A long way to Paris , said Peter ."]
-    crossner(*arguments(run, tmp_path / "train", *dense, "train"))
-    assert words_of(tmp_path / "train") == ["Anna met Peter in Paris ."]
-
-
 def test_the_least_certain_sentences_of_a_first_tagger_of_any_method_are_selected(
     run: RunDirectory, texts: Path, tmp_path: Path
 ) -> None:
@@ -290,15 +275,6 @@ def test_the_least_certain_sentences_of_a_first_tagger_of_any_method_are_selecte
     least = [" ".join(json.loads(line)["words"]) for line in scores.read_text().splitlines()[:2]]
     assert sorted(words_of(tmp_path / "silver")) == sorted(least)
     assert record["result"]["selection"] == {"select": "uncertain", "sentences": 2, "first": "laner-2"}
-
-
-def test_random_sentences_are_the_same_for_a_seed(run: RunDirectory, texts: Path, tmp_path: Path) -> None:
-    found = []
-    for number, seed in enumerate(("1", "1", "3")):
-        output = tmp_path / f"silver-{number}"
-        crossner(*arguments(run, output, texts, "--teacher", "crf-2", "--sentences", "2", "--seed", seed))
-        found.append(words_of(output))
-    assert found[0] == found[1] != found[2] and len(found[0]) == 2
 
 
 def test_a_language_model_labels_by_tags_in_the_text(ask: list[Any], server: ChatServer, tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crossner_cli.console import is_finished
-from crossner_cli.data.domains import SAMPLES, find_domain
+from crossner_cli.data.domains import find_domain
 from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.sentences import PreparedData, split_place
 from crossner_cli.data.splits import LEAK
@@ -53,15 +52,6 @@ def failure(run, **options):
 def words(run, role, split):
     sentences = PreparedData.load(run, wanted_by="test").domains[role].sentences(split)
     return [" ".join(sentence.words) for sentence in sentences]
-
-
-def test_the_manifest_names_every_input_and_output(run):
-    manifest = prepare(run, source="sample-source", target="sample-target")
-    folder = run.folder("prepare-data")
-    assert sorted(manifest["inputs"]) == ["source/dev", "source/train", "target/dev", "target/test", "target/train"]
-    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    assert set(manifest["outputs"]) == files - {"manifest.json"}
-    assert json.loads((folder / "statistics.json").read_text()) == manifest["result"]["statistics"]
 
 
 def test_types_of_one_data_set_taken_twice_can_be_mapped(run):
@@ -145,14 +135,6 @@ def test_other_files_or_options_prepare_the_data_anew_and_what_changed_is_told(r
     assert "target train: sentences added: 0, removed:" in notices(train_limit=1)
 
 
-def test_every_task_is_shown_to_its_end(run, folders, tmp_path):
-    (tmp_path / "raw.txt").write_text("They ate rice with beans .\nThey ate rice .\n")
-    options = PrepareData(run=run.path, **folders, corpus=[tmp_path / "raw.txt"], drop_duplicates=True)
-    last = {event.task: event for event in prepare_data.run(run, options) if isinstance(event, Progress)}
-    assert {"compare sentences", "write the levels"} < set(last)
-    assert all(map(is_finished, last.values()))
-
-
 @pytest.mark.parametrize("content", [b"a\tO\nb\n", b"\xff\tO\n", b"a\tlocation\n", b""])
 def test_malformed_input_leaves_nothing_and_can_be_mended(run, folders, content):
     path = Path(folders["target"]) / "test.txt"
@@ -199,13 +181,6 @@ def test_several_files_are_one_target_and_unread_files_of_a_folder_are_named(run
     assert status.changed_files(run.read("prepare-data")) == []
     (tmp_path / "more.txt").write_text("new\tB-dish\n")
     assert status.changed_files(run.read("prepare-data")) == ["target/train-2"]
-
-
-def test_train_limit_keeps_the_first_target_sentences_only(run, folders):
-    result = prepare(run, **folders, train_limit=3)["result"]
-    assert words(run, "target", "train") == ["w0", "w1", "w2"]
-    assert len(words(run, "source", "train")) == 2
-    assert result["domains"]["target"]["splits"]["train"]["sentences"] == 3
 
 
 def test_dev_is_taken_from_train_where_there_is_none(run, folders):
@@ -374,14 +349,6 @@ def test_the_corpus_is_written_without_dev_and_test_sentences_and_for_types_the_
     assert manifest["result"]["statistics"]["vocabulary_overlap"]["corpus_level"] == "domain"
     assert manifest["result"]["statistics"]["vocabulary_overlap"]["shared"] == 1
     assert "corpus/0" in manifest["inputs"] and "corpus/domain.txt" in manifest["outputs"]
-
-
-def test_the_name_of_a_bundled_data_set_stands_for_its_raw_text_and_entities(run, corpora):
-    bundled = [Path("sample-target")]
-    prepare(run, target="sample-target", corpus=bundled, entities=bundled, specialised_types="spacecraft, telescope")
-    assert corpora[0]["corpus"] == [SAMPLES / "sample-target" / "raw.txt"]
-    assert corpora[0]["entities"] == [SAMPLES / "sample-target" / "entities.tsv"]
-    assert corpora[0]["specialised_types"] == {"spacecraft", "telescope"}
 
 
 def test_sentences_labelled_by_names_are_a_source_of_another_run(run, tmp_path):

@@ -164,16 +164,6 @@ def test_runs_of_other_test_sentences_are_not_compared(tmp_path: Path) -> None:
         go(first, second, baseline="linear")
 
 
-def test_files_scored_against_each_other_are_reported_beside_runs(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", {"linear": {"1": 0.4}})
-    write_evaluation(run / "files", WORDS, GOLD, {"theirs.conll": {"-": damage(GOLD, 0.2, 1)}}, split=None)
-    result = go(run)
-    assert labels(result) == ["linear", "theirs.conll"] and len(result.comparisons) == 1
-    assert not any("left out" in note for note in result.notes)
-    alone = report_tables(go(run / "files", split="dev"))
-    assert "on music: theirs.conll" in lines_of(alone), "two files are of no split"
-
-
 def test_the_files_of_a_report_are_whole_and_the_same_each_time(tmp_path: Path, two_targets: list[Path]) -> None:
     pytest.importorskip("matplotlib")
     output = tmp_path / "out" / "report"

@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.options import Finetune
-from crossner_cli.run.results import ExportedModel, ExportResult, PrepareDataResult, SeedResult, StartCounts
+from crossner_cli.run.results import PrepareDataResult, SeedResult, StartCounts
 from crossner_cli.run.storage import strip_folders
 from crossner_cli.taggers.card import (
     CARD,
@@ -28,11 +28,9 @@ from crossner_cli.taggers.card import (
     base_model,
     plain,
     settings,
-    write_onnx_card,
     write_tagger_card,
 )
 from crossner_cli.taggers.folder import save_tagger
-from crossner_cli.taggers.tagging import CALIBRATION, Calibration
 
 HOSTILE = "a|b `x` <script>alert(1)</script> **c** [d](http://e) ![f](g) $h$ _i_ &amp; --- \\| ~~j~~ {{k}} : 'l' #m"
 KINDS = ("person", HOSTILE, "--- license: mit - x: {y")
@@ -160,21 +158,6 @@ def test_limits_are_told_by_what_was_read(linear: Any) -> None:
     assert ModelCard(unscored).data.eval_results is None and "It was scored on nothing." in unscored
 
 
-@pytest.mark.parametrize(
-    ("found", "told"),
-    [
-        (
-            {CALIBRATION: Calibration(0.5, -0.1, 1200, 300).to_json()},
-            "on 1,200 entities predicted there, 25.0 % of them",
-        ),
-        ({}, "not calibrated: no entity was predicted on dev"),
-    ],
-)
-def test_calibration_is_told_as_the_tagger_has_it(linear: Any, tmp_path: Path, found: Any, told: str) -> None:
-    save_tagger(linear[1], tmp_path, **found)
-    assert told in shown(tagger_card(tmp_path, linear[1], provenance(HOSTILE), training(HOSTILE)))
-
-
 def test_what_transformers_cannot_read_is_not_said_to_be_its(tiny_encoder_folder: Path, tmp_path: Path) -> None:
     for method in ("crf", "bilstm-crf"):
         tagger = make_tagger(tiny_encoder_folder, method, TagSet({"news": ("person",)}))
@@ -182,18 +165,3 @@ def test_what_transformers_cannot_read_is_not_said_to_be_its(tiny_encoder_folder
         card = ModelCard(tagger_card(tmp_path / method, tagger, provenance("news"), training("news")))
         assert card.data.library_name == "crossner" and "pipeline(" not in card.text
         assert (card.data.base_model is None) == (method == "bilstm-crf")
-
-
-def test_the_card_of_a_graph_holds_its_own_f1_beside_the_scores_of_its_tagger(linear: Any, tmp_path: Path) -> None:
-    write_tagger_card(linear[0], linear[1], provenance("news"), training("news"))
-    models = [
-        ExportedModel("PyTorch fp32", 9, 58.0),
-        ExportedModel("ONNX fp32", 9, 57.996),
-        ExportedModel("ONNX int8", 3),
-    ]
-    result = ExportResult("x", 3, "out", "conll", "seqeval", "", 0, 7, 70, "news", "test", 3, 1, None, models)
-    write_onnx_card(tmp_path, linear[0], "x", result)
-    *of_tagger, graph = ModelCard.load(tmp_path / CARD).data.eval_results or []
-    assert [each.dataset_split for each in of_tagger] == ["dev"] * 3
-    assert (graph.dataset_split, graph.metric_value, graph.metric_args) == ("test", 58.0, {"seed": 3})
-    assert graph.metric_name == "F1 in percent of ONNX fp32 (micro, CoNLL)"

@@ -128,28 +128,6 @@ def test_what_another_method_has_no_place_for_is_left_and_what_it_lacks_is_new(m
     assert (carried.carried_types, carried.fresh_types) == ([], list(OLD.types)), "a bias alone knows no type"
 
 
-def test_parts_of_a_start_that_the_new_encoder_does_not_read_are_left(make, begin_new):
-    words = ("lstm_size=4", "word_size=6", "transformer=frozen")
-    old = make("bilstm-crf", OLD, *words)
-    own, of_transformer = old.encoder.own_tensors(), old.encoder.transformer.state_dict()
-
-    def left(method: str, *settings: str) -> set[str]:
-        """The tensors of the encoder that the start leaves; none is new."""
-        _, carried = begin_new(method, OLD, *settings, old=old, known=known_to(old))
-        assert not any(name.startswith("encoder.") for name in carried.new_tensors)
-        return {name for name in carried.left_tensors if name.startswith("encoder.")}
-
-    assert left("bilstm-crf", *words) == set()
-    assert len(left("bilstm-crf", *words[:2])) == len(of_transformer)
-    assert left("linear") == {f"encoder.{name}" for name in own}
-    of_shapes = make("linear", OLD)
-    of_shapes.encoder.read_shapes()
-    _, carried = begin_new("bilstm-crf", OLD, *words[:2], old=of_shapes, known=known_to(old))
-    assert "encoder.shapes.vectors" in carried.left_tensors
-    characters = {f"encoder.{name}" for name in own if name.startswith("characters")}
-    assert left("bilstm-crf", *words, "characters=none") == characters
-
-
 def test_tags_of_another_scheme_carry_over_by_name(make, begin_new):
     old = make("linear", OLD)
     new, carried = begin_new("linear", TagSet({"music": ("person",)}, "bioes"), old=old)

@@ -15,7 +15,7 @@ import pytest
 import torch
 import transformers
 from builders.encoders import TOKENIZER_FILES, make_tokenizer
-from builders.taggers import TAG_SET, batch_of, decode, every_method, make_tagger, some_sentences
+from builders.taggers import TAG_SET, decode, every_method, make_tagger, some_sentences
 from safetensors.torch import load_file, save_file
 
 from crossner_cli.data.sentences import Sentence
@@ -150,24 +150,6 @@ def test_a_pipeline_finds_the_entities_that_predict_finds_with_any_decoding(tiny
     save_tagger(make_tagger(tiny_encoder_folder, "linear", TAG_SET), tmp_path)
     counts = check_pipeline(tmp_path, some_sentences(40, longest=4), engine)
     assert counts["entities"] > 15 and counts["illegal"] > 3 and counts["legal"] > 3
-
-
-def test_the_encoder_of_a_crf_tagger_is_a_hugging_face_model(tiny_encoder_folder, tmp_path):
-    tagger = make_tagger(tiny_encoder_folder, "crf")
-    save_tagger(tagger, tmp_path)
-    model = transformers.AutoModel.from_pretrained(tmp_path).eval()
-    batch = batch_of(tagger, some_sentences(1))
-    with torch.no_grad():
-        states = model(input_ids=batch.input_ids).last_hidden_state[0]
-        torch.testing.assert_close(states[batch.word_places[0]], tagger.encoder(batch)[0])
-
-
-def test_an_architecture_without_that_classifier_is_saved_as_an_encoder(tmp_path, engine):
-    special = {"cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}
-    write_encoder(tmp_path / "encoder", "ModernBert", **special)
-    tagger = make_tagger(tmp_path / "encoder", "linear")
-    save_tagger(tagger, tmp_path / "tagger")
-    assert decode(load_tagger(tmp_path / "tagger", engine), some_sentences(3)) == decode(tagger, some_sentences(3))
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 from builders.encoders import make_encoder
@@ -21,7 +20,7 @@ from crossner_cli.options_data import PrepareData
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.stage import open_stage
 from crossner_cli.run.storage import digest_folder
-from crossner_cli.taggers.sources import best_on_dev, find_start, find_taggers, notes_on_start, notes_on_taggers
+from crossner_cli.taggers.sources import find_start, find_taggers
 
 TYPES = TagSet({"conll": ("person", "misc", "place")})
 
@@ -79,14 +78,6 @@ def test_a_seed_starts_from_its_own_seed_and_else_from_the_best_or_the_first(tin
     assert find(run, "unscored", design).folder_for(1) == folder / "tagger-seed-2"
 
 
-def test_a_stage_is_preferred_to_a_folder_of_its_name(run, design, tagger, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    make_encoder(Path("mine"))
-    assert find(run, "mine", design).folder == Path("mine")
-    save_stage(run, "mine", {1: tagger}, [1.0])
-    assert find(run, "mine", design).folder_for(1) == run.folder("mine") / "tagger"
-
-
 @pytest.mark.parametrize("name", ["pretrain-source", "/nowhere", "BASE", "../run"])
 def test_an_unknown_start_is_answered_with_what_there_is(run, design, tagger, name):
     save_stage(run, "mine", {1: tagger}, [1.0])
@@ -135,16 +126,6 @@ def test_the_digest_of_a_start_follows_its_files_and_one_made_again_between_two_
     manifest.write_text(manifest.read_text().replace('"name": "source"', '"name": "other"'))
     with pytest.raises(CrossNERError, match="'source' was made again while this stage trained"):
         start.check_unchanged("finetune")
-
-
-def test_an_encoder_beside_a_start_that_has_its_own_is_ignored_with_a_note(run, tiny_encoder_folder, tagger):
-    save_stage(run, "words", {1: make_tagger(tiny_encoder_folder, "bilstm-crf", TYPES)}, [1.0])
-    save_stage(run, "encoder", {1: tagger}, [1.0], lineage=[{"encoder": "electra", "digest": "d"}])
-    words, encoder = (find_start(run, name, "minilm", wanted_by="finetune") for name in ("words", "encoder"))
-    (note,) = notes_on_start(encoder, run, "bert-base-cased")
-    assert note == "--encoder bert-base-cased is ignored: the encoder is that of 'encoder' (electra)."
-    for start, given in ((words, "bert-base-cased"), (encoder, None), (encoder, "electra"), (encoder, "minilm")):
-        assert notes_on_start(start, run, given) == []
 
 
 @pytest.fixture
@@ -210,22 +191,3 @@ def test_what_is_no_tagger_is_refused_with_the_way_out(run, add_stage, tmp_path)
         with pytest.raises(CrossNERError, match=problem) as found:
             labels(run, *names)
         assert found.value.hint
-
-
-def test_a_tagger_kept_from_before_is_never_chosen_but_may_be_named(run, add_stage):
-    add_stage(**{"prepare-data/target/train.jsonl": "0" * 64})
-    request = Finetune(run=run.path, force=True).stage_request({"start": ""})
-    with open_stage(run, request) as stage:
-        (stage.draft / "tagger").mkdir()
-        (stage.draft / "tagger" / "tagger.json").write_text("{}")
-        stage.finish(asdict(seeds_result({1: None})))
-    assert labels(run) == ["finetune"]
-    (before,) = find_taggers(run, ["finetune-previous"], wanted_by="predict")
-    assert notes_on_taggers(run, [before]) == []
-
-
-def test_prediction_takes_the_seed_that_is_best_on_dev(run, add_stage):
-    add_stage(seeds=(4, 5, 6), scores=[10.0, 30.0, 20.0])
-    assert best_on_dev(find_taggers(run, ["finetune"], wanted_by="predict")).seed == 5
-    add_stage("unscored", seeds=(4, 5))
-    assert best_on_dev(find_taggers(run, ["unscored"], wanted_by="predict")).seed == 4

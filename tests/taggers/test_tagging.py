@@ -29,7 +29,7 @@ from crossner_cli.evaluation.scores import score
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Finetune
-from crossner_cli.recurrent.raw_text import RawFile, RawStream
+from crossner_cli.recurrent.raw_text import RawFile
 from crossner_cli.recurrent.word_encoder import WordEncoder
 from crossner_cli.recurrent.word_reader import WordInputs, collect_vocabulary
 from crossner_cli.run.progress import Notice, exhaust
@@ -191,20 +191,6 @@ def test_a_frozen_transformer_reads_each_distinct_sentence_once_in_any_number_of
     exhaust(fit(tagger, group_parameters(tagger, options.make(Rates)), [stream], options.make(Plan), engine))
     assert sum(read) == 12
     assert all(map(torch.equal, before, tagger.encoder.transformer.parameters()))
-
-
-def test_raw_text_is_read_once_too(make, engine, tmp_path):
-    lines = [" ".join(SENTENCES[0].words), *(f"line {number} of the text" for number in range(19))]
-    (tmp_path / "raw.txt").write_text("\n".join(lines) + "\n")
-    raw_text = RawFile.read(tmp_path / "raw.txt")
-    tagger = make(transformer="frozen")
-    read = count_reads(tagger)
-    exhaust(keep_frozen_states(tagger, SENTENCES, engine, "test", [raw_text]))
-    stream = RawStream(raw_text, "news", tagger.encoder.reader, 8, 1, TAG_SET)
-    with torch.no_grad():
-        for batch in (stream.batch(items, 0) for items in stream.epoch(0)):
-            assert batch.frozen_states is not None and tagger.encoder(batch).shape[:2] == batch.word_mask.shape
-    assert sum(read) == 12 + 19
 
 
 @pytest.mark.parametrize(("free", "told", "kept", "size"), [(-1, 12, 20, 4 * 32 * 100), (0, 20, 12, BYTES_OF_STATES)])

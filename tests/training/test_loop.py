@@ -19,7 +19,6 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from crossner_cli.encoders.subwords import EncodedSentence
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.contract import OtherUnits
 from crossner_cli.run.progress import exhaust
 from crossner_cli.training import checkpoints as checkpoints_module
 from crossner_cli.training.checkpoints import Checkpoints
@@ -49,18 +48,6 @@ class NumberStream:
 
     def batch(self, items: Any, epoch: int) -> Numbers:
         return Numbers(torch.tensor(items, dtype=torch.float32)[:, None] / 10)
-
-
-class WatchedStream(NumberStream):
-    """Remembers the first number of each batch that was read."""
-
-    def __init__(self, count: int, batch_size: int) -> None:
-        super().__init__(count, batch_size)
-        self.read: list[int] = []
-
-    def batch(self, items: Any, epoch: int) -> Numbers:
-        self.read.append(items[0])
-        return super().batch(items, epoch)
 
 
 class Weighed(nn.Module):
@@ -167,21 +154,6 @@ def test_a_word_weighs_the_same_beside_short_sentences_as_beside_long_ones(
     of_a_word = torch.stack(model.gradients).sum(0).numpy() / (lengths * np.array(repeats))
     mean = np.average(lengths, weights=repeats)
     assert of_a_word == pytest.approx(np.full(96, 1 / (8 * mean)), rel=1e-5)
-
-
-def test_a_shorter_stream_begins_again_within_an_epoch_and_with_the_next_one(engine: Engine) -> None:
-    model, streams = Regression(), [WatchedStream(10, 2), WatchedStream(4, 2)]
-    fit_whole(engine, model, streams, epochs=2)
-    assert [stream.read for stream in streams] == [[0, 2, 4, 6, 8] * 2, [0, 2, 0, 2, 0] * 2]
-
-
-def test_a_term_of_other_units_is_divided_by_those_of_its_own_update(engine: Engine) -> None:
-    sentences = [EncodedSentence((np.zeros(size),), np.zeros((size, 2)), None, str(size - 1)) for size in range(1, 13)]
-    reader: Any = SimpleNamespace(collate=Collated)
-    stream = SentenceStream(sentences, reader, 4, 1)
-    model = Weighed(len(sentences), OtherUnits)
-    fit_whole(engine, model, stream, epochs=1, clip_norm=1e9)
-    assert [float(gradient.sum()) for gradient in model.gradients] == pytest.approx([1, 1, 1])
 
 
 @pytest.mark.parametrize("stop_after", [1, 4, 5, 7, 8, 11, 16])
@@ -364,17 +336,3 @@ def test_the_losses_of_an_epoch_are_means_over_its_own_updates(engine) -> None:
     with torch.no_grad():
         of_all = sum(float(model(Numbers(part))["all"]) / 4 for part in parts) / 3
     assert [record["losses"]["all"] for record in result.history] == pytest.approx([of_all] * 3, rel=1e-4)
-
-
-@pytest.mark.parametrize(("plan", "scored"), [({"keep": "last"}, 1), ({"keep": "last", "patience": 2}, 3), ({}, 3)])
-def test_where_the_last_epoch_is_kept_whatever_its_score_no_other_is_scored(engine, plan, scored) -> None:
-    seen: list[float] = []
-
-    def score() -> dict[str, float]:
-        seen.append(len(seen) + 1.0)
-        return {"dev_f1": seen[-1]}
-
-    _, result = train(engine, epochs=3, score=score, **plan)
-    assert len(seen) == scored
-    assert result is not None and [record["score"] is not None for record in result.history].count(True) == scored
-    assert result.history[-1]["score"] == result.best == seen[-1]

@@ -9,6 +9,7 @@ from typing import Any
 import hypothesis
 import pytest
 import torch
+from builders.tasks import GivenVectors
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
@@ -41,22 +42,6 @@ DOMAINS = ("news", "songs", "news", "songs")
 SETTINGS = ("lstm_size=6", "dropout=0")
 
 
-class GivenVectors(torch.nn.Module):
-    """In an encoder's place: vectors that are parameters, and a description of each type drawn from its name."""
-
-    def __init__(self, vectors: Tensor, description_size: int = 8) -> None:
-        super().__init__()
-        self.vectors = torch.nn.Parameter(vectors)
-        self.output_dim, self.description_size = vectors.shape[-1], description_size
-
-    def forward(self, batch: Batch) -> Tensor:
-        return self.vectors
-
-    def describe(self, types: Sequence[str], given: Any = None) -> Tensor:
-        draws = [torch.Generator().manual_seed(sum(map(ord, name))) for name in types]
-        return torch.stack([torch.randn(self.description_size, generator=draw) for draw in draws])
-
-
 def batch_of(gold: Sequence[Sequence[str]], domains: Sequence[str], tag_set: TagSet) -> Batch:
     longest = max(map(len, gold))
     mask = torch.arange(longest) < torch.tensor([len(tags) for tags in gold])[:, None]
@@ -73,7 +58,7 @@ def given(
     torch.manual_seed(3)
     batch = batch_of(gold, domains, tag_set)
     kind = find_method(method)
-    encoder: Any = GivenVectors(torch.randn(*batch.word_mask.shape, 5))
+    encoder: Any = GivenVectors(torch.randn(*batch.word_mask.shape, 5), description_size=8)
     tagger = kind(encoder, tag_set, read_settings(kind, (*SETTINGS, *settings)))
     with torch.no_grad():
         for value in tagger.parameters():

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from builders.taggers import decode, some_sentences
+from builders.tasks import GivenVectors
 from torch import Tensor
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, illegal_positions, to_spans
 from crossner_cli.encoders.start import CarryOver
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.type_descriptions import describe_type
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, head_tensors, read_settings
@@ -30,36 +29,14 @@ from crossner_cli.recurrent.word_reader import collect_vocabulary
 from crossner_cli.taggers.carry_over import carry_over
 from crossner_cli.taggers.folder import load_tagger, save_tagger
 
-TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place")})
+TAG_SET = TagSet({"news": ("person", "place"), "songs": ("song", "place")})  # song has no examples
 DOMAINS = ("news", "songs", "elsewhere")
 LENGTHS = (7, 2, 4)
 SETTINGS = {
     "concept-tagger": ("lstm_size=4", "dropout=0"),
-    "robust-tagger": ("lstm_size=4", "dropout=0", "examples=place=Oslo+Lima+Rome;artist=Bach+Verdi"),
+    "robust-tagger": ("lstm_size=4", "dropout=0", "examples=place=Oslo+Lima+Rome"),
 }
 both = pytest.mark.parametrize("method", SETTINGS)
-
-
-class GivenVectors(torch.nn.Module):
-    """In an encoder's place: vectors of a batch that are parameters, and a vector of each word drawn from its name."""
-
-    def __init__(self, vectors: Tensor, description_size: int = 6) -> None:
-        super().__init__()
-        self.vectors = torch.nn.Parameter(vectors)
-        self.output_dim, self.description_size = vectors.shape[-1], description_size
-
-    def forward(self, batch: Batch) -> Tensor:
-        return self.vectors
-
-    def vector_of(self, word: str) -> Tensor:
-        seed = int.from_bytes(word.encode(), "big") % 2**60
-        return torch.randn(self.description_size, generator=torch.Generator().manual_seed(seed))
-
-    def embed_words(self, words: Sequence[str]) -> Tensor:
-        return torch.stack([self.vector_of(word) for word in words])
-
-    def describe(self, types: Sequence[str], given: Any = None) -> Tensor:
-        return torch.stack([self.embed_words(describe_type(name)).sum(dim=0) for name in types])
 
 
 def given(
@@ -255,28 +232,6 @@ def test_the_scheme_changes_neither_entities_nor_probabilities(method, legal):
 # Examples
 
 
-def attended(tagger: Any, states: Tensor, entity_type: str) -> Tensor:
-    """What the passes of a type read of its examples, (N, W, D)."""
-    rows = torch.full((len(states),), 1 + tagger.tag_set.types.index(entity_type))
-    return tagger._inputs(states, rows)[..., -tagger.encoder.description_size :].detach()
-
-
-def test_without_weights_examples_are_averaged_however_many_another_type_has():
-    tagger, _ = given("robust-tagger", tag_set=TagSet({**TAG_SET.domains, "parties": ("politicalparty",)}))
-    assert tagger.examples.shape == (5, 3, 6)
-    states = torch.randn(2, 7, 6)
-    before = attended(tagger, states, "artist")
-    torch.nn.init.zeros_(tagger.example_weight)
-    for name, words in {"place": ("Oslo", "Lima", "Rome"), "artist": ("Bach", "Verdi")}.items():
-        found = attended(tagger, states, name)
-        torch.testing.assert_close(found, tagger.encoder.embed_words(words).mean(dim=0).expand_as(found))
-    assert not torch.allclose(before, attended(tagger, states, "artist"), atol=1e-2)
-    # A type without examples has its description for one.
-    assert tagger.is_example[-1].tolist() == [True, False, False]
-    found = attended(tagger, states, "politicalparty")
-    torch.testing.assert_close(found, tagger.encoder.describe(["politicalparty"]).expand_as(found))
-
-
 @pytest.mark.parametrize(
     ("types", "words"),
     [
@@ -393,14 +348,3 @@ def test_examples_given_beside_a_start_are_read_and_those_of_other_types_stay(tm
         assert torch.equal(new.examples[row], own["examples"][row])
         assert torch.equal(new.is_example[row], own["is_example"][row])
     assert new.is_example[3].tolist() == [True] * 3
-
-
-def test_a_list_of_the_start_that_is_longer_than_those_given_here_is_cut(tmp_path):
-    longer = "human=anna+bach+oslo;town=paris"
-    old, new, own = started_with_examples(tmp_path / "old", longer, "town=oslo")
-    places = new.examples.shape[1]
-    assert torch.equal(new.examples[3], old.examples[1, :places]) and new.is_example[3].all()
-    assert torch.equal(new.examples[2], own["examples"][2])
-    save_tagger(new, tmp_path / "new")
-    again = load_tagger(tmp_path / "new", start_engine(Finetune(device="cpu", precision="fp32", threads=1)))
-    assert torch.equal(again.examples, new.examples) and torch.equal(again.is_example, new.is_example)

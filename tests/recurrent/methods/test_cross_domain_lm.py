@@ -16,7 +16,6 @@ from builders.tasks import (
     SOURCE_NER,
     TARGET_LM,
     TARGET_NER,
-    WORDS,
     GivenVectors,
     a_batch,
     over_vectors,
@@ -26,8 +25,8 @@ from torch import Tensor
 
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import UNLABELLED
-from crossner_cli.methods.contract import head_tensors, read_settings
-from crossner_cli.recurrent.language_model import SampledSoftmax, language_model_loss
+from crossner_cli.methods.contract import read_settings
+from crossner_cli.recurrent.language_model import language_model_loss
 from crossner_cli.recurrent.methods.cross_domain_lm import LM, NER, CrossDomainLM
 from crossner_cli.recurrent.multi_task import PER_DOMAIN
 from crossner_cli.recurrent.tasks import ROLES, SOURCE, TARGET, TASKS
@@ -265,16 +264,6 @@ def learns(gradient: Tensor | None) -> list[bool]:
 # Decoding
 
 
-@pytest.mark.parametrize("settings", [(), (UNSUPERVISED,), ("generator=none", "tasks=source-ner")])
-def test_the_target_is_decoded_by_its_own_bilstm_for_tags(settings):
-    tagger = over_vectors(*settings, tag_set=SAME_TYPES)
-    mask, words = TARGET_NER.word_mask, tagger.encoder.vectors
-    pair = () if "generator=none" in settings else (TARGET, NER)
-    states = tagger.lstm(words, mask, *pair)
-    allowed = torch.ones(3, len(SAME_TYPES), dtype=torch.bool)
-    assert tagger.decode(TARGET_NER) == tagger.tag_layers[0].decode(states, mask, allowed, tagger.rules.moves())
-
-
 @pytest.mark.parametrize(
     ("method", "settings"),
     [
@@ -300,22 +289,6 @@ def test_a_domain_that_no_task_reads_is_tagged_as_the_other_not_by_what_was_draw
 
 
 # Training and storage
-
-
-def test_training_tells_words_from_drawn_ones_and_corrects_for_how_likely_these_were():
-    tagger, mask = over_vectors("generator=none").train(), TARGET_LM.word_mask
-    assert (tagger.language_model.negatives, tagger.language_model.correct) == (3, True)
-    counts = torch.tensor([3, 1, 4, 1, 5, 9, 2, 6, 5, 3])
-    tagger.set_word_counts(counts)
-    assert tagger.language_model.ids_by_rank[:3].tolist() == [5, 7, 4]
-    assert "language_model.ids_by_rank" in head_tensors(tagger)
-    head = SampledSoftmax(WORDS + 1, 6, negatives=3, correct=True)
-    head.load_state_dict(tagger.language_model.state_dict())
-    torch.manual_seed(1)
-    found = tagger.loss(TARGET_LM)["language target"]
-    torch.manual_seed(1)
-    states = tagger.lstm(tagger.encoder.vectors, mask)
-    torch.testing.assert_close(found, language_model_loss(head, states, TARGET_LM.word_ids, mask))
 
 
 @pytest.mark.parametrize("method", ["cross-domain-lm", "multi-cell-lstm"])

@@ -130,20 +130,6 @@ def test_the_type_losses_are_cross_entropies_of_types_without_prefix(tiny_encode
         torch.testing.assert_close(losses[f"{name} source"], -chosen.log().sum())
 
 
-def test_weights_multiply_their_terms_and_zero_leaves_a_term_out(tiny_encoder_folder):
-    plain = make(tiny_encoder_folder)
-    batch = of_domain(plain, "news")
-    heavy = make(tiny_encoder_folder, "entity_weight=0.1", "attention_weight=3", "target_weight=2", "source_weight=5")
-    wanted = {"tags target": 2, "entity target": 0.1, "attention target": 3}
-    for name, value in heavy.loss(batch).items():
-        torch.testing.assert_close(value, wanted[name] * plain.loss(batch)[name])
-    songs = of_domain(plain, "songs")
-    torch.testing.assert_close(heavy.loss(songs)["tags source"], 5 * plain.loss(songs)["tags source"])
-    none = make(tiny_encoder_folder, "entity_weight=0", "attention_weight=0")
-    assert list(none.loss(batch)) == list(none.units(batch)) == ["tags target"]
-    assert not {name for name in learn(none, batch) if name.startswith("type_score")}
-
-
 def test_raw_text_is_predicted_in_both_directions_from_states_without_dropout(tiny_encoder_folder):
     tagger = make(tiny_encoder_folder, LM, "lm_weight=0.5", "dropout=0.5", "input_dropout=0")
     batch, songs = raw(of_domain(tagger, "news")), of_domain(tagger, "songs")

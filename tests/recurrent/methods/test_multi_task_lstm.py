@@ -59,13 +59,6 @@ def test_the_domains_share_the_bilstm_and_have_a_crf_each():
             assert (gradient is None) == name.startswith(f"tag_layers.{1 - domain}"), name
 
 
-def test_weights_scale_the_terms_of_their_domain():
-    plain, weighted = made("adversary=grad"), made("adversary=grad", "source_weight=3", "adversary_weight=2")
-    for batch, name, factor in ((TARGET_NER, "tags target", 1), (SOURCE_NER, "tags source", 3)):
-        before, after = plain.loss(batch), weighted.loss(batch)
-        torch.testing.assert_close(after, {name: factor * before[name], "adversary": 2 * before["adversary"]})
-
-
 @every_adversary
 def test_raw_text_is_read_by_the_adversary_only(adversary):
     tagger = made("tasks=source-ner,target-lm", f"adversary={adversary}")
