@@ -14,10 +14,12 @@ import pytest
 
 from crossner_cli.cli import app
 from crossner_cli.data.files import Repairs
+from crossner_cli.data.formats.known import FORMATS, LABELLED
 from crossner_cli.methods.contract import Tagger, method_names
 from crossner_cli.option_fields import fields_in_order, flag_of
 
 ROOT = Path(__file__).parents[2]
+CHANGELOG = ROOT / "CHANGELOG.md"
 COMMANDS = {str(each.name): getattr(each.callback, "options_type", None) for each in app.registered_commands}
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "recipes" / "README.md", ROOT / "benchmarks" / "README.md"]
 DOCUMENTS = sorted([*PAGES, *ROOT.glob("recipes/*.sh")])
@@ -110,9 +112,20 @@ def test_files_linked_in_pages_exist(path: Path) -> None:
         assert (path.parent / target).exists(), f"{path.name} links {target}"
 
 
-def test_every_method_is_in_the_pages() -> None:
-    text = "".join(path.read_text(encoding="utf-8") for path in PAGES)
-    assert all(f"`{name}`" in text for name in method_names())
+def test_lists_of_methods_are_complete() -> None:
+    page = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `([a-z][a-z-]*)` \| .* \| .* \|$", page, re.MULTILINE)) == method_names()
+    number, names = re.search(r"Train (\d+) methods: ([^;]*)", CHANGELOG.read_text(encoding="utf-8")).groups()
+    assert sorted(re.findall("`(.*?)`", names)) == method_names() and int(number) == len(method_names())
+
+
+def test_lists_of_formats_are_complete() -> None:
+    page = (ROOT / "docs" / "prediction.md").read_text(encoding="utf-8")
+    written = {name for name, row in FORMATS.items() if row.writes}
+    assert set(re.findall(r"^\| `([a-z][a-z-]*)` \| ", page, re.MULTILINE)) == written
+    for path in (ROOT / "README.md", CHANGELOG):
+        text = path.read_text(encoding="utf-8").lower()
+        assert [name for name in LABELLED if name.removesuffix("-lists").replace("-", " ") not in text] == []
 
 
 def test_the_reference_is_that_of_the_program() -> None:
