@@ -80,7 +80,7 @@ def focal_loss(logits: Tensor, is_source: Tensor, alpha: float, gamma: float) ->
     """The loss of GRAD summed over sentences, from the logits of r, (B,), and a mask of source sentences, (B,).
 
     A source sentence has -alpha (1-r)^gamma log r, a target sentence -(1-alpha) r^gamma log(1-r): the target, which has
-    fewer sentences, weighs more, and sentences whose domain is hard to tell weigh more than others.
+    fewer sentences, weighs more, and sentences whose domain is hard to recognise weigh more than others.
     """
     right = torch.where(is_source, logits, -logits)  # its sigmoid is the probability of the right domain
     share = torch.where(is_source, alpha, 1 - alpha)

@@ -1,4 +1,4 @@
-"""Bidirectional LSTMs over words that neither read nor are read through padding."""
+"""Bidirectional LSTMs over words. Padding changes nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crossner_cli.layers.randomness import Dropout
 
 
 class BiLSTM(nn.Module):
-    """Bidirectional LSTM over words, in fp32, that neither reads nor is read through padding.
+    """A bidirectional LSTM over words, in fp32. Padding changes nothing.
 
     Args:
         width: Width of the vectors read.
@@ -32,11 +32,11 @@ class BiLSTM(nn.Module):
         """Read sentences.
 
         Args:
-            values: One vector a word, (B, W, D).
-            mask: True at words, (B, W); every sentence has at least one, padding stands behind.
+            values: One vector per word, (B, W, D).
+            mask: True at words, (B, W); every sentence has at least one, padding comes last.
 
         Returns:
-            One vector a word, (B, W, 2 H); zeros where no word is.
+            One vector per word, (B, W, 2 H); zeros at padding.
         """
         with torch.autocast(values.device.type, enabled=False):
             if is_faster_mirrored(values, mask):
@@ -58,7 +58,7 @@ def run_packed(read: Callable[[PackedSequence], PackedSequence], values: Tensor,
 
 
 def is_faster_mirrored(values: Tensor, mask: Tensor) -> bool:
-    """Return whether an LSTM trains faster over padded sentences, each direction on its own, than over packed ones.
+    """Return whether an LSTM trains faster over padded sentences, one direction at a time, than over packed ones.
 
     On a CPU the kernels for packed sentences take twice the time unless all sentences have the same length; if most of
     a batch is padding they still win.
@@ -73,17 +73,17 @@ def mirrored_places(mask: Tensor) -> Tensor:
 
 
 def run_mirrored(parameters: Sequence[Tensor], values: Tensor, mask: Tensor) -> Tensor:
-    """Run a bidirectional LSTM layer whose backward direction reads each sentence reversed, from its own end on.
+    """Run a bidirectional LSTM layer whose backward direction reads each sentence reversed, from its last word on.
 
     So neither direction reads padding before a word, and each is one call of a fast kernel.
 
     Args:
         parameters: In the order of ``nn.LSTM``: four tensors of the forward direction, four of the backward.
-        values: One vector a word, (B, W, D).
-        mask: True at words, (B, W); padding stands behind.
+        values: One vector per word, (B, W, D).
+        mask: True at words, (B, W); padding comes last.
 
     Returns:
-        One vector a word, (B, W, 2 H); zeros where no word is.
+        One vector per word, (B, W, 2 H); zeros at padding.
 
     Raises:
         ValueError: The vectors have another width than the layer reads; the kernel itself would read beyond them.
@@ -103,7 +103,7 @@ def run_mirrored(parameters: Sequence[Tensor], values: Tensor, mask: Tensor) -> 
 
 
 class Context(nn.Module):
-    """The layer that tasks share above the encoder, which has its own dropout: a BiLSTM, or nothing. In fp32.
+    """The layer that tasks share above the encoder: a BiLSTM, or nothing. In fp32. The encoder has its own dropout.
 
     Args:
         width: Width of the encoder's vectors.
@@ -118,6 +118,6 @@ class Context(nn.Module):
         self.output_dim = width if self.bilstm is None else self.bilstm.output_dim
 
     def forward(self, words: Tensor, mask: Tensor) -> Tensor:
-        """From the encoder's vectors, (B, W, H), to h, (B, W, D)."""
+        """Turn the encoder's vectors, (B, W, H), into h, (B, W, D)."""
         words = words.float()
         return words if self.bilstm is None else self.bilstm(words, mask)

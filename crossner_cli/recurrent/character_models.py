@@ -1,4 +1,4 @@
-"""Training of the language models behind contextual string embeddings, both directions in one update.
+"""Training of the language models of contextual string embeddings, both directions in one update.
 
 Paper: Akbik, Blythe and Vollgraf (2018), section 2.1; STM+ELMo of Jia, Liang and Zhang (2019) is built with them, whose
 own language model reads words and whose sizes are not published.
@@ -18,7 +18,7 @@ from crossner_cli.recurrent.character_stream import CharacterBatch, CharacterStr
 from crossner_cli.recurrent.string_embeddings import SIDES, CharacterLM, StringEncoder
 
 CHARACTER_SIZE = 100
-DROPOUT = 0.1  # before and behind the LSTMs
+DROPOUT = 0.1  # before and after the LSTMs
 States = Tensor  # (2 directions, 2 for h and c, 1 layer, B, H)
 
 
@@ -43,24 +43,24 @@ class StringLanguageModels(nn.Module):
         self.register_buffer("states", self.no_states(rows))
 
     def no_states(self, rows: int) -> States:
-        """States at the beginning of rows."""
+        """Return the states at the beginning of rows."""
         weight = self.decoders[0].weight
         assert isinstance(weight, Tensor)
         return torch.zeros(2, 2, 1, rows, weight.shape[1], device=weight.device)
 
     def forward(self, batch: CharacterBatch) -> dict[str, Tensor]:
-        """Cross-entropy of the next characters of each direction, summed; states continue those of the last batch."""
+        """Return the summed cross-entropy of each direction; states continue those of the last batch."""
         before = torch.zeros_like(self.states) if batch.begins else self.states.clone()
         losses, after = self.losses(batch, before)
         self.states.copy_(after)
         return dict(zip(SIDES, losses, strict=True))
 
     def units(self, batch: CharacterBatch) -> dict[str, int]:
-        """Characters to predict in each direction."""
+        """Count the characters to predict in each direction."""
         return dict.fromkeys(SIDES, batch.words)
 
     def losses(self, batch: CharacterBatch, before: States) -> tuple[list[Tensor], States]:
-        """Summed cross-entropy of each direction, and the states behind the window, without a gradient."""
+        """Return the summed cross-entropy of each direction, and the states after the window, without a gradient."""
         losses, after = [], []
         for side, (model, decoder) in enumerate(zip(self.models, self.decoders, strict=True)):
             assert isinstance(model, CharacterLM)
@@ -73,13 +73,13 @@ class StringLanguageModels(nn.Module):
         return losses, torch.stack(after)
 
     def make_encoder(self) -> StringEncoder:
-        """The encoder for taggers; it holds the same models and freezes them."""
+        """Make the encoder for taggers, which holds the same models, frozen."""
         return StringEncoder([model for model in self.models if isinstance(model, CharacterLM)], self.characters)
 
 
 @torch.no_grad()
 def held_out_losses(models: StringLanguageModels, text: CharacterStream, device: torch.device) -> list[float]:
-    """Mean cross-entropy of a character of each direction, in nats, without dropout."""
+    """Measure the mean cross-entropy of a character in each direction, in nats, without dropout."""
     was_training = models.training
     models.eval()
     states, sums, characters = models.no_states(text.rows), torch.zeros(2), 0

@@ -29,7 +29,7 @@ from crossner_cli.run.storage import flush_folder, write_json
 
 TRAIN, HELD_OUT, RECORD = "train", "held-out", "character-stream.json"
 UNKNOWN = "<unk>"
-# Characters with a number of their own: the most frequent of those that occur so often.
+# The most frequent characters that occur this often are numbered.
 FEWEST, MOST_CHARACTERS = 3, 5000
 SENTENCES_OF_CHUNK = 2000
 
@@ -53,8 +53,8 @@ class LinesOfWords:
 def write_character_stream(texts: Texts, folder: Path, *, held_out: float, window: int) -> Work[dict[str, Any]]:
     """Number the characters of texts, one after the other, and write both directions of two sides, in two passes.
 
-    A sentence is held out by a hash of its words, so equal ones fall on the same side. If either side would have less
-    than a window, nothing is held out.
+    A sentence is held out by a hash of its words, so equal sentences are on the same side. Nothing is held out if a
+    side would be shorter than a window.
 
     Args:
         texts: Sentences by name, read twice.
@@ -64,11 +64,11 @@ def write_character_stream(texts: Texts, folder: Path, *, held_out: float, windo
 
     Returns:
         ``characters`` (the numbered ones, in order), ``sentences`` and ``length`` (in characters) by text,
-        ``held_out_length``, ``held_out_share``, ``unknown_characters`` and ``shortened_words`` (cut behind 50
+        ``held_out_length``, ``held_out_share``, ``unknown_characters`` and ``shortened_words`` (cut after 50
         characters, as taggers do).
 
     Raises:
-        CrossNERError: The texts have no word.
+        CrossNERError: The texts have no words.
     """
     finished = folder / RECORD
     if finished.is_file():
@@ -77,7 +77,7 @@ def write_character_stream(texts: Texts, folder: Path, *, held_out: float, windo
     folder.mkdir(parents=True, exist_ok=True)
     counted = yield from _count(texts, held_out)
     if not counted.characters:
-        raise CrossNERError("There is no word to train on.", hint="Prepare the data with other raw text.")
+        raise CrossNERError("There are no words to train on.", hint="Prepare the data with other raw text.")
     is_enough = window <= counted.held_out <= sum(counted.lengths.values()) - window
     share = held_out if is_enough else 0.0
     characters = counted.alphabet()
@@ -97,13 +97,13 @@ def write_character_stream(texts: Texts, folder: Path, *, held_out: float, windo
 
 
 def join_words(words: Words) -> str:
-    """The characters of a sentence between its first and its last one."""
+    """Join the words of a sentence into its characters, without the first and the last one."""
     return BETWEEN.join(word[:LONGEST_WORD] for word in words)
 
 
 @dataclass
 class _Counts:
-    """Results of the first pass; lengths in characters."""
+    """The results of the first pass; lengths are in characters."""
 
     characters: Counter[str]
     sentences: dict[str, int]
@@ -121,13 +121,13 @@ class _Counts:
         return [UNKNOWN, BEFORE, BETWEEN, *frequent]
 
     def unknown(self, alphabet: Iterable[str]) -> int:
-        """Number of characters without a number of their own."""
+        """The number of characters that are not numbered."""
         known = set(alphabet)
         return sum(count for character, count in self.characters.items() if character not in known)
 
 
 def _hash(text: str) -> float:
-    """A number in [0, 1) that depends only on the text."""
+    """Return a number in [0, 1) that depends only on the text."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") / 2**64
 
 
@@ -182,7 +182,7 @@ class CharacterBatch:
     Args:
         read: Numbers of characters, (2, B, T).
         following: The character after each, (2, B, T).
-        begins: Whether this is the first window of an epoch.
+        begins: True for the first window of an epoch.
         words: Characters to predict in one direction.
     """
 
@@ -197,7 +197,7 @@ class CharacterBatch:
 
 
 class CharacterStream:
-    """A side of the text in rows that are read side by side, window after window, so that states can be carried on.
+    """A side of the text as rows that are read in parallel, window after window, so that states carry over.
 
     An epoch reads every row to its end; the beginnings of rows depend on seed and epoch.
 
@@ -218,15 +218,15 @@ class CharacterStream:
         self.row_length = (self.length - 1) // self.rows if self.length > 1 else 0
 
     def close(self) -> None:
-        """Close the files, which some network file systems cannot delete while they are mapped."""
+        """Close the files: some network file systems cannot delete mapped files."""
         self._sides = []
 
     def epoch(self, number: int) -> list[list[int]]:
-        """The numbers of the windows, one an update."""
+        """Return the numbers of the windows, one per update."""
         return [[place] for place in range(-(-self.row_length // self.window))]
 
     def batch(self, items: Sequence[int], epoch: int) -> CharacterBatch:
-        """Read one window of each row; the text continues at its beginning."""
+        """Read one window of each row; after its end, the text continues at its beginning."""
         (place,) = items
         start = 0 if self.seed is None else int(np.random.default_rng([self.seed, epoch]).integers(self.length))
         first = start + self.row_length * np.arange(self.rows)[:, None] + place * self.window

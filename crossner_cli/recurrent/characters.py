@@ -11,14 +11,14 @@ CHARACTER_WIDTH, KERNEL = 30, 3
 
 
 class CharacterCNN(nn.Module):
-    """One vector a word from its characters: a convolution, then the largest value of each filter.
+    """One vector per word from its characters: a convolution, then the largest value of each filter.
 
     Ma and Hovy (2016), section 2.1.
 
     Args:
         characters: Distinct characters; number 0 is unknown.
         size: Filters.
-        dropout: Share of the values of characters' vectors dropped.
+        dropout: Share of the values of character vectors dropped.
     """
 
     def __init__(self, characters: int, size: int, dropout: float = 0.0) -> None:
@@ -38,7 +38,7 @@ class CharacterCNN(nn.Module):
 
 
 class NgramMean(nn.Module):
-    """One vector a word: the mean of the vectors of its known 2-, 3- and 4-grams (Hashimoto et al. 2017)."""
+    """One vector per word: the mean of the vectors of its known 2-, 3- and 4-grams (Hashimoto et al. 2017)."""
 
     def __init__(self, ngrams: int, size: int) -> None:
         super().__init__()

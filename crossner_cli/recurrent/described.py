@@ -1,4 +1,4 @@
-"""The parts of taggers that compare entity types by vectors of their descriptions."""
+"""The parts of taggers that compare words with descriptions of entity types."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class DescribedInputs(WordInputs):
             )
 
     def check_width(self, size: int) -> None:
-        """Refuse vectors of words of an odd width where descriptions are read in halves."""
+        """Refuse word vectors of an odd width where descriptions are read in halves."""
         if self.needs_even_width and size % 2:
             raise CrossNERError(
                 f"Type descriptions have {size} values, and this method needs an even number: each direction of a"
@@ -52,21 +52,21 @@ class DescribedInputs(WordInputs):
             )
 
     def described_words(self, types: Sequence[str]) -> list[str]:
-        """Return the words whose vectors these types are compared by."""
+        """Return the words that describe these types."""
         return description_words(types, read_descriptions(self.descriptions))
 
 
 class DescribedTagger(WordTagger, ABC):
-    """A tagger with a row a type, the vector of its description, (1 + E, D).
+    """A tagger with one row per type, the vector of its description, (1 + E, D).
 
-    The rows are stored, since the vectors of words that they are made of may be trained, in a buffer.
+    The rows are kept in a buffer, since the word vectors that they are made of may be trained.
     """
 
     rows = Rows(types={"descriptions": (0,)})
     descriptions: Tensor
 
     def describe(self, encoder: WordEncoder) -> None:
-        """Set the vectors of the descriptions, behind a row of zeros for O.
+        """Set the vectors of the descriptions, after a row of zeros for O.
 
         Raises:
             CrossNERError: The encoder has no vectors for descriptions, or they have an odd width.

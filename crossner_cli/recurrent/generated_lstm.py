@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from crossner_cli.recurrent.bilstm import is_faster_mirrored, run_mirrored, run_packed
 
-# Generated weights do not lie where cuDNN wants them: it copies 1 MB a call and warns.
+# Generated weights are not where cuDNN needs them: it copies 1 MB per call and warns.
 warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk of memory")
 
 
@@ -62,7 +62,7 @@ class ParameterGenerator(nn.Module):
         self._shared: dict[tuple[int, int], list[Tensor]] | None = None
 
     def forward(self, domain: int, task: int) -> list[Tensor]:
-        """Generate the tensors; in evaluation without a gradient, return those of the last call if nothing changed."""
+        """Generate the tensors. Without a gradient, return those of the last call if nothing has changed."""
         domain, task = domain if len(self.domain_vectors) > 1 else 0, task if len(self.task_vectors) > 1 else 0
         if self._shared is not None and torch.is_grad_enabled():
             if not self._shared:
@@ -84,10 +84,10 @@ class ParameterGenerator(nn.Module):
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Generate once for all pairs together, for any forward and backward passes inside.
+        """Generate the parameters of all pairs once, for all forward and backward passes inside.
 
-        On leaving, the gradients of W and of the vectors are computed for all pairs in one product each, instead of
-        adding up one as large as W for every pass.
+        At the end, the gradients of W and of the vectors are computed in one product each, instead of adding up one as
+        large as W for every pass.
         """
         self._generated.clear()  # a fused optimiser changes W without a new version
         self._shared = {}
@@ -114,7 +114,7 @@ class ParameterGenerator(nn.Module):
             torch.autograd.backward(both, d_both)
 
     def _both(self, pairs: Sequence[tuple[int, int]]) -> Tensor:
-        """All products I^T[v] I^D[u] of K pairs of domain and task, (K, V U)."""
+        """Return all products I^T[v] I^D[u] of K pairs of domain and task, (K, V U)."""
         products = (torch.outer(self.task_vectors[task], self.domain_vectors[domain]) for domain, task in pairs)
         return torch.stack([product.flatten() for product in products])
 
@@ -130,7 +130,7 @@ class ParameterGenerator(nn.Module):
 
 
 def make_vectors(count: int, size: int) -> Tensor:
-    """Make vectors to learn, (count, size), of mean squared length 1; without a size, the constant 1."""
+    """Make trainable vectors, (count, size), of mean squared length 1; without a size, the constant 1."""
     if not size:
         return nn.Buffer(torch.ones(1, 1), persistent=False)
     bound = math.sqrt(3 / size)
@@ -138,12 +138,12 @@ def make_vectors(count: int, size: int) -> Tensor:
 
 
 def mean_absolute_sum(size: int) -> float:
-    """Mean sum of absolute values of a vector from ``make_vectors``: sqrt(3 size) / 2."""
+    """Return the mean sum of absolute values of a vector of ``make_vectors``: sqrt(3 size) / 2."""
     return math.sqrt(3 * size) / 2 if size else 1.0
 
 
 def lstm_shapes(width: int, hidden: int) -> list[tuple[int, ...]]:
-    """Shapes of the tensors of a bidirectional LSTM layer, in the order of ``nn.LSTM``.
+    """Return the shapes of the tensors of a bidirectional LSTM layer, in the order of ``nn.LSTM``.
 
     For each direction, forward first: weights of the input and of the state, then their biases. Rows are those of the
     gates i, f, g, o.
@@ -181,13 +181,13 @@ class GeneratedBiLSTM(nn.Module):
         """Read sentences of a domain for a task.
 
         Args:
-            values: One vector a word, (B, W, D).
-            mask: True at words, (B, W); every sentence has at least one, padding stands behind.
+            values: One vector per word, (B, W, D).
+            mask: True at words, (B, W); every sentence has at least one, padding comes last.
             domain: Number of the domain.
             task: Number of the task.
 
         Returns:
-            One vector a word, (B, W, 2 H), the forward half first; zeros where no word is.
+            One vector per word, (B, W, 2 H), the forward half first; zeros at padding.
         """
         with torch.autocast(values.device.type, enabled=False):
             return run_bilstm(self.generator(domain, task), values.float(), mask)
@@ -198,11 +198,11 @@ def run_bilstm(parameters: Sequence[Tensor], values: Tensor, mask: Tensor) -> Te
 
     Args:
         parameters: Tensors in the order of ``lstm_shapes``.
-        values: One vector a word, (B, W, D).
-        mask: True at words, (B, W); every sentence has at least one, padding stands behind.
+        values: One vector per word, (B, W, D).
+        mask: True at words, (B, W); every sentence has at least one, padding comes last.
 
     Returns:
-        One vector a word, (B, W, 2 H); zeros where no word is.
+        One vector per word, (B, W, 2 H); zeros at padding.
     """
     if is_faster_mirrored(values, mask):
         return run_mirrored(parameters, values, mask)

@@ -1,4 +1,4 @@
-"""Taggers of words, and what they are trained on: vectors of words, and for several tasks raw text and a dictionary."""
+"""Taggers of words and their inputs: word vectors, and for several tasks raw text and a dictionary."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from crossner_cli.run.storage import digest_path
 
 
 class WordTrainingInputs(TrainingInputs):
-    """Labelled sentences, and what the encoder of words begins with."""
+    """Labelled sentences, and the vectors that the encoder of words begins with."""
 
     def __init__(self, stage: TrainingStage) -> None:
         super().__init__(stage)
@@ -48,7 +48,7 @@ class WordTrainingInputs(TrainingInputs):
         self.notes += note_on_strings(self.strings, stage.prepared)
 
     def list_prepared_files(self) -> list[str]:
-        """All of them: an encoder of words is told all words of the run."""
+        """List all of them: an encoder of words knows all words of the run."""
         return [file for file in self.stage.prepared.digests if "/" in file]
 
     def digest_files(self) -> dict[str, str]:
@@ -63,7 +63,7 @@ class WordTrainingInputs(TrainingInputs):
         self.known = replace(known, strings=self.strings)
 
     def read_raw_words(self, labelled: Labelled) -> Work[Sequence[str]]:
-        """Read the words of raw text that are to be known: none."""
+        """Read the words of raw text that get a vector: none."""
         yield from ()
         return ()
 
@@ -97,10 +97,10 @@ class TaskTrainingInputs(WordTrainingInputs):
         return super().digest_files() | ({path: digest_path(Path(path))} if path else {})
 
     def make_tag_set(self) -> TagSet:
-        """Make the tag set with the target first, also before it is trained on: its place tells it from the source.
+        """Make the tag set with the target first, also before it is trained on: the target is recognised by its place.
 
         Raises:
-            CrossNERError: The tasks are of two domains, and there is one.
+            CrossNERError: The tasks need two domains, and there is one.
         """
         prepared, roles = self.stage.prepared, self.stage.roles
         first = ["target"] if "target" not in roles and "target" in prepared.domains else []
@@ -109,12 +109,12 @@ class TaskTrainingInputs(WordTrainingInputs):
             raise CrossNERError(
                 f"{self.stage.command}: source and target are both {', '.join(tag_set.domains)}; the tasks are of two"
                 " domains.",
-                hint="Prepare another source, or finetune with tasks of the target alone (--set tasks=target-ner).",
+                hint="Prepare another source, or finetune on tasks of the target alone (--set tasks=target-ner).",
             )
         return tag_set
 
     def read_raw_words(self, labelled: Labelled) -> Work[Sequence[str]]:
-        """Read raw text where a task is to model it."""
+        """Read the raw text that a task models."""
         if any(task.endswith("-lm") for task in self.tasks):
             yield Notice(f"{self.stage.command}: reading raw text")
         self.raw = read_raw(self.stage.prepared, self.settings, self.tasks, labelled, self.dictionary)
@@ -126,7 +126,7 @@ class TaskTrainingInputs(WordTrainingInputs):
         return self.raw.describe() if self.raw else []
 
     def begin(self, tagger: Any, labelled: Labelled) -> None:
-        """Tell a tagger how often each word is to be predicted."""
+        """Give a tagger the number of times that each word is predicted."""
         count_words(tagger, labelled, self.raw)
 
     def find_reread_texts(self, updates: int) -> Sequence[RawFile]:

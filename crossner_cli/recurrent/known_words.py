@@ -36,7 +36,7 @@ RAW_EPOCHS, RAW_MINIMUM = 10, 3
 # Words of the raw text that frozen vectors are kept for beside those of the labelled data: the most frequent of the
 # first sentences, so that a corpus of any size is read in half a minute.
 MOST_RAW_WORDS, MOST_RAW_SENTENCES = 200_000, 500_000
-CORPUS = "corpus"  # what embeddings calls the raw text of the run
+CORPUS = "corpus"  # the value of embeddings that means the raw text of the run
 
 
 def check_word_files(design: TaggerDesign, start: Start) -> None:
@@ -58,7 +58,7 @@ def check_word_files(design: TaggerDesign, start: Start) -> None:
 
 
 def find_strings(run: RunDirectory, name: str) -> Path | None:
-    """Find the folder of the language models of characters: of a stage of this run by its name, else the one given."""
+    """Find the folder of the language models of characters: that of a stage of this run, or the one given."""
     if not name:
         return None
     folder = run.stage_or_path(name)
@@ -94,7 +94,7 @@ def digest_word_files(inputs: WordInputs, strings: Path | None) -> dict[str, str
 
 @dataclass(frozen=True)
 class CorpusSentences:
-    """The words of a corpus, as ``inputs`` spell them, sentence by sentence, as often as asked for."""
+    """The words of a corpus, spelt as ``inputs`` say, sentence by sentence; may be iterated again."""
 
     path: Path
     inputs: WordInputs
@@ -111,9 +111,9 @@ def collect_known_words(
     """Collect the words that a method has vectors for.
 
     Words of every split of every domain of the run are looked up in a file of vectors, so that a word of a later test
-    sentence is known, on a domain that is not trained on either; no tag is read. So are the words that describe the
-    types of all domains. Frozen vectors cost training nothing, so words of the run's raw text have theirs too: text
-    like it is tagged later.
+    sentence is known, even on a domain that is not trained on; no tag is read. So are the words that describe the types
+    of all domains. Frozen vectors cost no training time, so words of the run's raw text have theirs too: similar text
+    is tagged later.
 
     Args:
         stage: Method, files, data and start.
@@ -124,7 +124,7 @@ def collect_known_words(
     inputs: WordInputs = stage.design.settings
     prepared, start = stage.prepared, stage.start
     described = _describe_types(inputs, tag_set.types)
-    # Words of types that a later stage of the run has are found in the start then, as they stand here.
+    # So a later stage of the run finds the words of its types in the start.
     later = _describe_types(inputs, [name for domain in prepared.domains.values() for name in domain.types])
     of_types = described if inputs.words != "none" else []
     raw_words = [inputs.normalise_word(word) for word in raw_words]
@@ -136,18 +136,18 @@ def collect_known_words(
     ngram_vectors = yield from _read_ngram_vectors(inputs, words)
     known = {*(() if vectors is None else vectors.words), *(read_known_words(start) if of_types else ())}
     if missing := [word for word in dict.fromkeys(of_types) if word not in known]:
-        yield Notice(f"words of type descriptions without a vector, so random ones: {', '.join(missing)}")
+        yield Notice(f"words of type descriptions without a vector, which get random ones: {', '.join(missing)}")
     has_vectors = vectors is not None or start.holds(VOCABULARY)
-    # A frozen row without a vector would be noise for ever.
+    # A frozen row without a vector would stay noise.
     own = described if inputs.words == "frozen" and has_vectors else [*described, *raw_words]
     vocabulary = collect_vocabulary(sentences, inputs, vectors, own, ngram_vectors, has_vectors=has_vectors)
-    # A word that raw text has often is met often, and hiding half of its places there would teach nothing.
+    # A word that is frequent in raw text is met often; hiding half of its places there would teach nothing.
     vocabulary = replace(vocabulary, rare=vocabulary.rare.difference(raw_words))
     return KnownWords(vocabulary, vectors, ngram_vectors)
 
 
 def _describe_types(inputs: WordInputs, types: Sequence[str]) -> list[str]:
-    """The words that describe entity types to a method that reads descriptions."""
+    """Return the words that describe entity types, for a method that reads descriptions."""
     return [inputs.normalise_word(word) for word in inputs.described_words(types)]
 
 
@@ -180,7 +180,7 @@ def _read_word_vectors(
 
 
 def _words_of_raw_text(prepared: PreparedData, inputs: WordInputs) -> list[str]:
-    """The frequent words of the run's raw text, where there is one."""
+    """Return the frequent words of the run's raw text, if it has any."""
     corpus = prepared.raw_text("target")
     if corpus is None:
         return []
@@ -203,7 +203,7 @@ def _read_ngram_vectors(inputs: WordInputs, words: Iterable[str]) -> Work[WordVe
 
 
 def _require_some(vectors: WordVectors, flag: str, what: str, of_data: Set[str]) -> WordVectors:
-    """Return the vectors; refuse a file without any for the data, which is of another language or form."""
+    """Return the vectors; refuse a file that has none for the data: it is of another language or format."""
     if of_data.isdisjoint(vectors.words):
         raise CrossNERError(
             f"--set {flag}={vectors.source}: none of {len(of_data):,} {what} of the data has one of its "

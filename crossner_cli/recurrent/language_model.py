@@ -19,14 +19,14 @@ LARGEST_SCORES = 2**24  # scores of a full softmax that are held at once
 
 
 class SampledSoftmax(nn.Module):
-    """Softmax over V+1 words that compares the right word with a few drawn ones only while training.
+    """Softmax over V+1 words that in training compares the right word with only a few drawn ones.
 
     The more frequent a word, the more often it is drawn: p = log((k+2)/(k+1)) / log(V+2) for rank k from 0.
 
     Args:
         words: V+1 numbers, 0 for unknown words and the end of a sentence.
         size: Width of the vectors read.
-        negatives: Distinct words drawn for all the targets of a call; all words if there are no more.
+        negatives: Distinct words drawn for all the targets of a call, at most all words.
         correct: Subtract from each score the logarithm of its word's expected count among the drawn ones.
     """
 
@@ -46,7 +46,7 @@ class SampledSoftmax(nn.Module):
         """Rank the words by their counts, (V+1,), the most frequent first.
 
         Raises:
-            ValueError: The counts are of another number of words.
+            ValueError: There is another number of counts than of words.
         """
         if counts.shape != self.ids_by_rank.shape:
             raise ValueError(f"counts of {self.words} words were expected, not of {tuple(counts.shape)}")
@@ -54,7 +54,7 @@ class SampledSoftmax(nn.Module):
         self.rank_of_id.copy_(self.ids_by_rank.argsort())
 
     def loss(self, states: Tensor, targets: Tensor) -> Tensor:
-        """Negative log-probability of the target words, (N,), given vectors, (N, size), summed. In fp32."""
+        """Return the negative log-probability of the target words, (N,), given vectors, (N, size), summed. In fp32."""
         with torch.autocast(states.device.type, enabled=False):
             states = states.float()
             if not self.training or self.negatives >= self.words:
@@ -71,7 +71,7 @@ class SampledSoftmax(nn.Module):
         return torch.stack(losses).sum()
 
     def _sampled_loss(self, states: Tensor, targets: Tensor, ranks: Tensor, tries: int) -> Tensor:
-        """The loss among the target, (N,), and the words of n ranks, (n,), drawn in so many tries."""
+        """Return the loss of the target, (N,), among it and the words of n ranks, (n,), drawn in that many tries."""
         drawn = self.ids_by_rank[ranks]  # (n,)
         ids = torch.cat([targets, drawn])  # looked up at once, since the table's gradient is as large as the table
         vectors, bias = functional.embedding(ids, self.weight), functional.embedding(ids, self.bias[:, None])[:, 0]
@@ -108,14 +108,14 @@ def draw_distinct(words: int, count: int) -> tuple[Tensor, int]:
 
 
 def expected_counts(words: int, ranks: Tensor, tries: int) -> Tensor:
-    """Probability that a word of each rank, any shape, is drawn in so many tries, in (0, 1]."""
+    """Return the probability that a word of each rank, any shape, is drawn in that many tries, in (0, 1]."""
     rank = ranks.float() if ranks.device.type == "mps" else ranks.double()  # Apple's GPUs have no float64
     probability = torch.log1p(1 / (rank + 1)) / math.log(words + 1)  # of one try
     return -torch.expm1(tries * torch.log1p(-probability)).float()
 
 
 def language_model_loss(head: SampledSoftmax, states: Tensor, word_ids: Tensor, mask: Tensor) -> Tensor:
-    """Loss of both language models summed over the real words: two predictions a word.
+    """Return the loss of both language models, summed over the real words: two predictions per word.
 
     Args:
         head: Shared by both.

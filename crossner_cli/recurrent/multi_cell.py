@@ -35,7 +35,7 @@ class MultiCellStates(NamedTuple):
 
 
 class MultiCellLSTM(nn.Module):
-    """A bidirectional layer with one entity type cell a type.
+    """A bidirectional layer with one cell per entity type.
 
     Under bf16 autocast its large matrix products, their results and most tensors kept for the backward pass are bf16;
     states, gates and attention are computed in the precision of the weights.
@@ -44,7 +44,7 @@ class MultiCellLSTM(nn.Module):
         width: Width of the vectors read, d.
         hidden: Units of one direction, H.
         cells: Entity type cells in all.
-        attentions: Sets of attention weights: 1, or one a domain.
+        attentions: Sets of attention weights: 1, or one per domain.
     """
 
     def __init__(self, width: int, hidden: int, cells: int, attentions: int = 1) -> None:
@@ -72,9 +72,9 @@ class MultiCellLSTM(nn.Module):
         """Read sentences of one domain.
 
         Args:
-            words: One vector a word, (B, W, d).
-            mask: True at words, (B, W); padding stands behind.
-            cells: Numbers of the domain's entity type cells, (l,); no other takes part.
+            words: One vector per word, (B, W, d).
+            mask: True at words, (B, W); padding comes last.
+            cells: Numbers of the domain's entity type cells, (l,); no other cell takes part.
             attention: Number of the set of attention weights.
         """
         device, dtype = words.device.type, self.score.dtype
@@ -91,7 +91,7 @@ class MultiCellLSTM(nn.Module):
 
     def _weight(self, cells: Tensor, dtype: torch.dtype) -> Tensor:
         """All affine maps of [h; w; 1], (2, H + d + 1, G), in the order of ``split_columns``."""
-        # Unbound, for the gradients of types to be copied; those of a selection would be added up number by number.
+        # Unbound, so that the gradients of types are copied; those of a selection would be added up number by number.
         run = cells.tolist()
         enter, candidates = (
             [of_type[cell] for cell in run] for of_type in (self.type_gate.unbind(), self.type_candidate.unbind())

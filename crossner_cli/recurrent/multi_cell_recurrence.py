@@ -204,7 +204,7 @@ def run_forward(
     )
     now, now_tanh = split_columns(gates, count), tanh_columns(gates, count)
     memory_of_all, queries_of_all = memory[:, :, None], queries[:, :, None]  # the same for all cells
-    rows = (value.flatten(2, 3) for value in (record.contents, record.compared))  # one row a cell and sentence
+    rows = (value.flatten(2, 3) for value in (record.contents, record.compared))  # one row per cell and sentence
     for step, h_before, cell_rows, compared_rows, h, c_k, scores_now in zip(
         record.steps(), *by_step(record.read[..., :size], *rows, hidden, contents, scores), strict=True
     ):
@@ -325,5 +325,5 @@ def weight_gradients(
 
 
 def sum_over_steps(left: Tensor, right: Tensor) -> Tensor:
-    """Sum over steps and sentences of the products of (2, W, N, D) and (2, W, N, E), a direction: (2, D, E)."""
+    """Sum over steps and sentences of the products of (2, W, N, D) and (2, W, N, E), for each direction: (2, D, E)."""
     return torch.bmm(left.flatten(1, 2).transpose(1, 2), right.flatten(1, 2))

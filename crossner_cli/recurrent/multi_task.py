@@ -27,7 +27,7 @@ from crossner_cli.recurrent.inputs import TaskTrainingInputs, WordTagger
 from crossner_cli.recurrent.language_model import SampledSoftmax
 from crossner_cli.recurrent.tasks import ROLES, SOURCE, TARGET, MultiTaskInputs, find_taught_types, read_tasks, roles_of
 
-# Tensors with a row a domain: vectors that generate parameters, and attention where each domain has its own.
+# Tensors with a row per domain: vectors that generate parameters, and attention where each domain has its own.
 PER_DOMAIN = frozenset({"lstm.generator.domain_vectors", "lstm.query", "lstm.key", "lstm.score"})
 Places = Tensor | slice  # of sentences in a batch
 
@@ -36,8 +36,8 @@ class MultiTaskTagger(WordTagger):
     """A BiLSTM-CRF of a target and a source.
 
     The first domain of the tag set is the target, any other the source; unknown domains are read as the target. The
-    losses of a domain are terms of their own, each divided by the words of as many average sentences of the domain:
-    domains weigh alike, however many sentences an update reads of each.
+    losses of a domain are separate terms, each divided by the words of as many average sentences of the domain: domains
+    weigh alike, however many sentences an update reads of each.
     """
 
     inputs_class = TaskTrainingInputs
@@ -79,11 +79,11 @@ class MultiTaskTagger(WordTagger):
         return find_taught_types(self.tag_set, self.hyper.task_names)
 
     def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Return the tensors of a start, given its tags and settings, under the names by which this tagger takes them.
+        """Return the tensors of a start, given its tags and settings, by the names that this tagger has for them.
 
-        What the start learnt in one domain alone begins both: of the other it holds random values. What it has once
-        begins as many as there are here, and what is here once begins as the target's. Where both have two, domains of
-        one name and types belong together, whichever was the target.
+        What the start learnt in one domain alone begins both domains: for the other it holds random values. What it has
+        once begins as many as there are here, and what is here once begins as the target's. Where both have two,
+        domains of the same name and types belong together, whichever was the target.
         """
         if "tasks" not in settings:
             return old
@@ -123,12 +123,12 @@ class MultiTaskTagger(WordTagger):
         return {weight: generator.rate_share for generator in generators for weight in generator.weights}
 
     def set_word_counts(self, counts: Tensor) -> None:
-        """Rank the words that language models tell the right one from, by how often each is predicted, (V+1,)."""
+        """Rank the words of language models by how often each is predicted, (V+1,)."""
         if self.language_model is not None:
             self.language_model.set_counts(counts)
 
     def update(self, progress: float) -> AbstractContextManager[None]:
-        """Return the context of all passes of an update, in which parameters are generated once.
+        """Return a context for all passes of an update, in which parameters are generated once.
 
         ``progress`` is the share of the training's updates that are done.
         """
@@ -138,7 +138,7 @@ class MultiTaskTagger(WordTagger):
     def tag_layer(self, domain: int) -> TagLayer:
         """Return the linear map and CRF of a domain.
 
-        Where labels of the source alone are learnt, the target has the source's: its own stay random.
+        Where labels of the source alone are learnt, the target uses the source's: its own stay random.
         """
         names = self.hyper.task_names
         if domain == TARGET and "source-ner" in names and "target-ner" not in names:

@@ -122,7 +122,7 @@ def read_dictionary(
         return None
     if "target-lm" not in tasks or not settings.learns_from_dictionary:
         raise CrossNERError(
-            f"--set dictionary labels raw text of the target, and {method} as set learns from no such labels.",
+            f"--set dictionary labels raw text of the target, and {method} does not learn from them as set.",
             hint="Leave it out; or train multi-cell-lstm, or cross-domain-lm with --set entity_weight=0.1, on tasks"
             " that include target-lm, which pretrain-source does not read.",
         )
@@ -236,7 +236,7 @@ def read_raw(
 
 
 def count_words(tagger: Any, labelled: Mapping[str, Sequence[Sentence]], raw: RawInputs | None) -> None:
-    """Tell a tagger how often each word is to be predicted: in raw text, and in labelled sentences that replace it."""
+    """Give a tagger the number of predictions of each word, in raw text and in labelled sentences that replace it."""
     hyper: Any = tagger.hyper
     texts: dict[str, RawText] = {
         role: RawSentences([sentence.words for sentence in sentences])

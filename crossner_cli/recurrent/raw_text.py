@@ -1,4 +1,4 @@
-"""Raw text beside labelled sentences: a sentence a line, read from its place in the file when it is needed."""
+"""Raw text beside labelled sentences: one sentence per line, read from the file when it is needed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONGEST = 200  # words read of a raw sentence: a language model learns nothing f
 
 @dataclass(frozen=True)
 class RawFile:
-    """Sentences of a text file, a line each.
+    """The sentences of a text file, one per line.
 
     Args:
         path: The file.
@@ -44,7 +44,7 @@ class RawFile:
         """Find and count the sentences of a file.
 
         Raises:
-            CrossNERError: It holds no word.
+            CrossNERError: It holds no words.
         """
         starts, counts, start, shortened = array("q"), Counter[str](), 0, 0
         with path.open("rb") as stream:
@@ -56,7 +56,7 @@ class RawFile:
                     shortened += len(words) > LONGEST
                 start += len(line)
         if not starts:
-            raise CrossNERError(f"{path} holds no word.", hint="Prepare the data with other raw text.")
+            raise CrossNERError(f"{path} holds no words.", hint="Prepare the data with other raw text.")
         return cls(path, np.asarray(starts, np.int64), counts, shortened)
 
     def __len__(self) -> int:
@@ -66,7 +66,7 @@ class RawFile:
         return iter(self.sentences(range(len(self))))
 
     def sentences(self, numbers: Sequence[int]) -> list[tuple[str, ...]]:
-        """The words of some lines."""
+        """Read the words of some lines."""
         with self.path.open("rb") as stream:
             return [_read_sentence(stream, int(self.starts[number])) for number in numbers]
 
@@ -92,7 +92,7 @@ class RawSentences:
         return len(self.words)
 
     def sentences(self, numbers: Sequence[int]) -> list[tuple[str, ...]]:
-        """The words of some sentences."""
+        """Return the words of some sentences."""
         return [self.words[number] for number in numbers]
 
 
@@ -111,7 +111,7 @@ class RawStream:
         seed: Seed of the order.
         tag_set: The tags of the tagger.
         names: Dictionary that labels words, if any; other words are unlabelled, not O.
-        phrases: Whether names of several words count too.
+        phrases: True if names of several words count too.
     """
 
     text: RawText
@@ -145,7 +145,7 @@ def label(words: tuple[str, ...], names: Names, tag_set: TagSet, domain: str, *,
     """Tag ids of the words in a dictionary, by place; all others are unlabelled, which is not O.
 
     Jia and Zhang (2020), section 4: a word that is an entry of the dictionary, in the same case, has its type. An entry
-    of several words counts with ``phrases`` only, an entry of several types or of a type the domain lacks never.
+    of several words counts with ``phrases`` only; one of several types, or of a type that the domain lacks, never does.
 
     Args:
         words: A sentence.

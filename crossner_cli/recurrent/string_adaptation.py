@@ -109,7 +109,7 @@ def find_texts(prepared: PreparedData, role: str) -> tuple[Texts, list[str], lis
 
 
 def _by_side(losses: list[float]) -> dict[str, float] | None:
-    """The perplexities of each direction and of both; None without losses."""
+    """Return the perplexities of each direction and of both; None without losses."""
     if not losses:
         return None
     return dict(zip((*SIDES, "both"), map(perplexity, [*losses, statistics.fmean(losses)]), strict=True))

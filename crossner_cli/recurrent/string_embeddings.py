@@ -4,7 +4,7 @@ Paper: Akbik, Blythe and Vollgraf (2018), Contextual String Embeddings for Seque
 "Flair" in Hu et al. (2022), LANER. Tensors are named as in the language models of the flair package, whose own files
 are pickles and are not read: recipes/flair_strings.sh writes them as safetensors.
 Differs: no more than 50 characters of a word are read, so that one broken word does not slow a batch down. As in flair,
-padding stands behind the sentence, and a character without a number is the first of the list, <unk>.
+padding comes after the sentence, and a character that is not listed is read as the first of the list, <unk>.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from crossner_cli.run.storage import check_model_folder, read_json
 
 CHARACTERS = "strings.json"
 SIDES = ("forward", "backward")
-BEFORE, BETWEEN = "\n", " "  # stands before a sentence; between its words and behind it
+BEFORE, BETWEEN = "\n", " "  # before a sentence; between and after its words
 
 
 class CharacterLM(nn.Module):
@@ -47,13 +47,13 @@ class CharacterLM(nn.Module):
         self.output_dim = hidden if output is None else output
 
     def forward(self, characters: Tensor) -> Tensor:
-        """States behind each character, (B, S, D), of (B, S)."""
+        """Return the states after each character, (B, S, D), of (B, S)."""
         states: Tensor = self.rnn(self.encoder(characters))[0]
         return states if self.proj is None else self.proj(states)
 
 
 class StringEncoder(nn.Module):
-    """Both directions, never trained: the forward state behind a word beside the backward state before it.
+    """Both directions, never trained: the forward state after a word beside the backward state before it.
 
     Args:
         models: Forward and backward.
@@ -69,7 +69,7 @@ class StringEncoder(nn.Module):
         self.requires_grad_(False)
 
     def forward(self, strings: Tensor, places: Tensor) -> Tensor:
-        """One vector a word, (B, W, D), from the tensors that ``number`` returns."""
+        """One vector per word, (B, W, D), from the tensors that ``number`` returns."""
         sides = []
         with torch.no_grad(), torch.autocast(strings.device.type, enabled=False):
             for model, read, ends in zip(self.models, strings, places, strict=True):
@@ -84,7 +84,7 @@ class StringEncoder(nn.Module):
             sentences: Their words, joined by spaces.
 
         Returns:
-            Numbers, (2, B, S), and places among them, (2, B, W); 0 where no character or word is.
+            Numbers, (2, B, S), and places among them, (2, B, W); 0 at padding.
         """
         texts = [BETWEEN.join(words) for words in sentences]
         longest = max(map(len, texts)) + 2
@@ -95,7 +95,7 @@ class StringEncoder(nn.Module):
                 strings[side, row, : len(text) + 2] = [
                     self._numbers.get(character, 0) for character in BEFORE + read + BETWEEN
                 ]
-            ends = np.cumsum([len(word) + 1 for word in words])  # the space behind each word, counted behind BEFORE
+            ends = np.cumsum([len(word) + 1 for word in words])  # the space after each word, counted after BEFORE
             starts = ends - [len(word) + 1 for word in words]
             places[0, row, : len(words)] = ends
             places[1, row, : len(words)] = len(text) - starts + 1
@@ -142,7 +142,9 @@ def load_string_encoder(folder: Path) -> StringEncoder:
 def _read_characters(path: Path) -> list[str]:
     characters = read_json(path, hint="It is a JSON list of characters.")
     if not isinstance(characters, list) or not all(isinstance(character, str) for character in characters):
-        raise CrossNERError(f"{path} is no JSON list of characters.", hint="Write them in the order of their numbers.")
+        raise CrossNERError(
+            f"{path} is not a JSON list of characters.", hint="Write them in the order of their numbers."
+        )
     return characters
 
 

@@ -67,9 +67,7 @@ class MultiTaskInputs(WordInputs):
     )
     dictionary_phrases: bool = input_setting(False, "Let names of several words label raw text too.")
     raw_batch_size: int = input_setting(32, "Sentences of raw text per update.", minimum=1)
-    raw_minimum: int = input_setting(
-        5, "Occurrences in raw text that a word needs to be known to language models.", minimum=1
-    )
+    raw_minimum: int = input_setting(5, "Occurrences in raw text that make a word known to language models.", minimum=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,14 +96,14 @@ class MultiTaskInputs(WordInputs):
         return next(iter(tag_set.domains.values()))
 
     def learns(self, kind: str) -> int:
-        """Return in how many domains ``ner`` or ``lm`` is a task."""
+        """Count the domains in which ``ner`` or ``lm`` is a task."""
         return len(roles_of(self.task_names, kind))
 
     def check_words(self) -> None:
         """Refuse language models without words."""
         if self.words == "none" and self.learns("lm"):
             raise CrossNERError(
-                f"words=none, tasks={self.tasks}: without words there are none to predict.",
+                f"words=none, tasks={self.tasks}: without words there is nothing to predict.",
                 hint="Set words=trained, or tasks=target-ner,source-ner.",
             )
 

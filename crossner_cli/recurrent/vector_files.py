@@ -1,7 +1,7 @@
 """Published files of word vectors, read in the memory of the vectors that are kept.
 
-The content of a file tells its format, never its name. In text a word may hold spaces; in binary it ends at its first
-space.
+The format is recognised from the content of a file, not from its name. In text a word may hold spaces; in binary it
+ends at its first space.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LONGEST_LINE, LONGEST_WORD, LARGEST_SIZE = 2**24, 2**16, 2**15
 _WHOLE = re.compile(rb"\d{1,18}")
 _NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:[nN][aA][nN]|[iI][nN][fF])")
 _FORMATS = "GloVe text, word2vec text or fastText .vec, and word2vec binary are read, plain or as gzip."
-_CORRECT = "Correct or remove the entry. If its word holds a number behind a space, write _ for the space."
+_CORRECT = "Correct or remove the entry. If its word holds a number after a space, write _ for the space."
 _DAMAGED = "Fetch it again; it is cut off or damaged."
 
 
@@ -43,7 +43,7 @@ def read_vectors(path: Path, words: Iterable[str], *, exact_only: bool = False) 
         exact_only: Look words up as they are and in no other form.
 
     Raises:
-        CrossNERError: The file cannot be read, is no such file, or is cut off; or the vector of a kept word has
+        CrossNERError: The file cannot be read, has another format, or is cut off; or the vector of a kept word has
             another length than the first one, or a value that is not a finite number.
     """
     wanted = {word: _forms(word, exact_only) for word in words}
@@ -78,17 +78,17 @@ def read_vectors(path: Path, words: Iterable[str], *, exact_only: bool = False) 
 
 
 def read_vector_width(path: Path) -> int:
-    """The width of the vectors of a file, D, from its beginning alone.
+    """Read the width of the vectors of a file, D, from its beginning alone.
 
     Raises:
-        CrossNERError: The file cannot be read, or is of no format that ``read_vectors`` knows.
+        CrossNERError: The file cannot be read, or has a format that ``read_vectors`` does not know.
     """
     with open_bytes(path) as file:
         return _recognise(path, _Source(path, file).read()).size
 
 
 def _forms(word: str, exact_only: bool) -> list[bytes]:
-    """The forms to look up, best first; none that is empty or not valid UTF-8, since no file holds them."""
+    """Return the forms to look up, best first, without empty ones and invalid UTF-8, which no file holds."""
     texts = (word,) if exact_only else (word, *fallback_forms(word))
     written = (text.encode("utf-8", "surrogatepass") for text in texts)
     return [form for form in dict.fromkeys(written) if form and _is_utf8(form)]
@@ -104,7 +104,7 @@ class _Source:
         self._stream: BinaryIO | GzipFile = GzipFile(fileobj=file) if head.startswith(b"\x1f\x8b") else file
 
     def read(self) -> bytes:
-        """The next block; nothing at the end."""
+        """Read the next block; nothing at the end."""
         block = self._checked(self._stream.read, BLOCK)
         self._offset += len(block)
         return block
@@ -114,7 +114,7 @@ class _Source:
             return read(size)
         except (EOFError, OSError, zlib.error) as problem:
             raise CrossNERError(
-                f"{self.path} cannot be read behind byte {self._offset:,} of its content: {problem}.", hint=_DAMAGED
+                f"{self.path} cannot be read after byte {self._offset:,} of its content: {problem}.", hint=_DAMAGED
             ) from None
 
     def whole_lines(self, rest: bytes) -> Iterator[bytes]:
@@ -168,7 +168,7 @@ def _shown(line: bytes) -> str:
 
 
 def _fields(line: bytes) -> list[bytes]:
-    """The fields behind the first one, which is the word or its beginning, whatever it looks like."""
+    """Return the fields after the first one, which is the word or its beginning, whatever it looks like."""
     return line.rstrip(b" \r").split(b" ")[1:]
 
 
@@ -230,7 +230,7 @@ def _take_line(line: bytes, place: str, scan: _Scan) -> None:
     if word in scan.forms:
         scan.keep(word, fields[-scan.size :], place)
     elif fields[0] in scan.forms and (len(fields) <= scan.size or (b"." in fields[1] and _NUMBER.fullmatch(fields[1]))):
-        # Too few values, or too many: "New York" is another word than "New", "New 0.12" is none.
+        # Too few values, or too many: "New York" is another word than "New", and "New 0.12" is not a word.
         scan.keep(fields[0], fields[1:], place)
 
 

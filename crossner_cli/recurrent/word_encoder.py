@@ -139,7 +139,7 @@ class WordEncoder(Encoder):
             stored = read_tensors(folder / TENSORS)
             old = read_vector_sizes(stored, inputs)
             word_size, ngram_size = word_size or old.get("word_size"), ngram_size or old.get("character_size")
-            # What only the start has vectors of would be noise in another width.
+            # Words whose vectors only the start has would be noise in another width.
             is_other = {
                 "words": old.get("word_size", word_size) != word_size,
                 "ngrams": old.get("character_size", ngram_size) != ngram_size,
@@ -271,7 +271,7 @@ class WordEncoder(Encoder):
         return self.transformer if self.inputs.transformer == "frozen" else None
 
     def read_frozen(self, batch: Batch) -> Tensor:
-        """Vectors of the words by frozen models, (B, W, D), without a gradient."""
+        """Compute the vectors of the words by frozen models, (B, W, D), without a gradient."""
         parts: list[Tensor] = []
         with torch.no_grad():
             if self.strings is not None:
@@ -284,14 +284,14 @@ class WordEncoder(Encoder):
     def _word_vectors(self, batch: Batch) -> Tensor:
         assert batch.word_ids is not None and self.words is not None
         numbers = batch.word_ids
-        if self.training:  # half of the words met once are read as unknown, so that its vector is learnt
+        if self.training:  # half of the words met once are read as unknown, so that the unknown vector is learnt
             numbers = torch.where(
                 self.rare[numbers] & (torch.rand(numbers.shape, device=numbers.device) < 0.5), 0, numbers
             )
         return self._look_up(numbers)
 
     def _look_up(self, numbers: Tensor) -> Tensor:
-        """Vectors of numbered words, (..., D); number 0 has the unknown one."""
+        """Look up the vectors of numbered words, (..., D); number 0 has the unknown one."""
         assert self.words is not None
         known = self.words((numbers - 1).clamp(min=0)) if len(self.vocabulary.words) else self.unknown
         return torch.where((numbers != UNKNOWN)[..., None], known, self.unknown)
@@ -312,7 +312,7 @@ class WordEncoder(Encoder):
         return self.transformer.word_embeddings.shape[1] if self.transformer is not None else 0
 
     def describe(self, types: Sequence[str], given: Mapping[str, Sequence[str]] | None = None) -> Tensor:
-        """One vector a type: the sum of the vectors of its description's words, (E, D), without a gradient.
+        """Return one vector per type: the sum of the vectors of its description's words, (E, D), without a gradient.
 
         Words have their static vectors, or without those the vectors of their subwords in the transformer's table.
 
@@ -332,7 +332,7 @@ class WordEncoder(Encoder):
             return torch.stack([self.embed_words(describe_type(name, given)).sum(dim=0) for name in types])
 
     def embed_words(self, words: Sequence[str]) -> Tensor:
-        """Vectors of words outside a sentence, (N, D)."""
+        """Return the vectors of words outside a sentence, (N, D)."""
         if self.words is None:
             assert self.transformer is not None
             (encoded,) = self.transformer.reader.encode([Sentence(tuple(words))])

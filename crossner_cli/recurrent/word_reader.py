@@ -75,19 +75,19 @@ class WordInputs(Settings):
     )
 
     def normalise_word(self, word: str) -> str:
-        """A word as its static vector is looked up."""
+        """Write a word as its static vector is looked up."""
         word = self.normalise_letters(word)
         return word.lower() if self.lower_case else word
 
     def check_width(self, size: int) -> None:
-        """Refuse vectors of words of a width that the method cannot read."""
+        """Refuse word vectors of a width that the method cannot read."""
 
     def described_words(self, types: Sequence[str]) -> list[str]:
-        """The words that types are compared by, in methods that do."""
+        """Return the words that describe types, in methods that compare them."""
         return []
 
     def normalise_letters(self, word: str) -> str:
-        """A word as its characters are read."""
+        """Write a word as its characters are read."""
         return replace_digits(word) if self.digits == "zeros" else word
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ LSTM = "--set lstm_size=4 --max-steps 2"
 SMALL = f"{LSTM} --set word_size=6 --set characters=none"
 SOURCE = "Anna\tB-PER\nmet\tO\nParis\tB-LOC\n\nthe\tO\nAcme\tB-ORG\n\nAnna\tB-PER\n"
 TARGET = "Bach\tB-artist\nplayed\tO\nin\tO\nParis\tB-LOC\n\nBach\tB-artist\n"
-UNDESCRIBED = "words of type descriptions without a vector, so random ones:"
+UNDESCRIBED = "words of type descriptions without a vector, which get random ones:"
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ def prepared_of(**types: tuple[str, ...]) -> Any:
 )
 def test_a_dictionary_that_no_task_reads_is_refused_with_a_way_out(method: str, texts: tuple[str, ...]) -> None:
     settings = settings_of(method, *texts, "dictionary=names.tsv")
-    with pytest.raises(CrossNERError, match=f"{method} as set learns from no such labels") as caught:
+    with pytest.raises(CrossNERError, match=f"{method} does not learn from them as set") as caught:
         read_dictionary(prepared_of(), method, settings, settings.task_names)
     assert "Leave it out; or train multi-cell-lstm" in caught.value.hint
 

@@ -48,7 +48,7 @@ def test_every_line_with_a_word_is_found_again_by_its_place(tmp_path_factory, li
 def test_a_long_line_is_read_from_its_beginning_and_a_text_without_a_word_is_refused(tmp_path):
     (words,) = file_of(tmp_path, "so " * 5000).sentences([0])
     assert words == ("so",) * LONGEST
-    with pytest.raises(CrossNERError, match=r"raw\.txt holds no word"):
+    with pytest.raises(CrossNERError, match=r"raw\.txt holds no words"):
         file_of(tmp_path, "", " ")
 
 

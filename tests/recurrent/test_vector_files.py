@@ -211,7 +211,7 @@ def test_a_gzip_file_cut_off_or_damaged_is_refused(refusal) -> None:
     table = {f"word{number}": np.random.default_rng(number).random(5).tolist() for number in range(50)}
     content = gzip.compress(glove(table))
     for end in range(3, len(content), 97):
-        assert "cannot be read behind byte 0" in refusal(content[:end], "word1")
+        assert "cannot be read after byte 0" in refusal(content[:end], "word1")
     for position in range(12, len(content), 211):
         damaged = bytearray(content)
         damaged[position] ^= 0xFF

@@ -2,7 +2,7 @@
 
 Paper: Lample et al. (2016), section 2 and 4; with the layers of Liu et al. (2021), CrossNER, its word-level baseline:
 two of 256 units a direction (--paper has its vectors of 300 values and its dropout too). A transformer may read along,
-frozen or trained. Dropout behind the last layer, which that baseline has not, is a setting.
+frozen or trained. Dropout after the last layer, which that baseline lacks, is a setting.
 Differs: only tags of the sentence's domain are given; characters through a convolution or n-gram means instead of an
 LSTM; padding is masked in LSTM, loss and decoding; sums over sentences are divided by the words of as many average
 ones, as in ``crf``.
@@ -36,7 +36,7 @@ class BiLSTMCRFTagger(WordTagger):
         lstm_layers: int = setting(2, "Layers of the BiLSTM.", minimum=1)
         lstm_size: int = setting(256, "Units of one direction of the BiLSTM.", minimum=1)
         dropout: float = rate(0.5, "Share of the values dropped between the layers.")
-        output_dropout: float = rate(0.0, "Share of the values dropped behind the last layer.")
+        output_dropout: float = rate(0.0, "Share of the values dropped after the last layer.")
         legal: bool = setting(True, "Give only tag sequences that the scheme allows.")
 
     terms = ("crf",)

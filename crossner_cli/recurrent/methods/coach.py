@@ -3,10 +3,10 @@
 Paper: Coach of Liu et al. (2020), in the version that Liu et al. (2021), CrossNER, compare with: fixed descriptions,
 trained jointly, without template regularisation.
 Differs: one step on both losses instead of a further one for each sentence; descriptions start without random noise and
-have no character part; dropout also behind the BiLSTM; the loss of detection is divided by words, that of typing by
-entities; detection keeps to legal sequences (legal=false gives the paper's); an I that follows an O opens an entity of
-its own instead of joining the one before, while an I before any B still becomes O; only types of the sentence's domain
-are given.
+have no character part; dropout also after the BiLSTM; the loss of detection is divided by words, that of typing by
+entities; detection keeps to legal sequences (legal=false gives the paper's); an I that follows an O opens a new entity
+instead of joining the one before, while an I before any B still becomes O; only types of the sentence's domain are
+given.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from crossner_cli.recurrent.described import DescribedInputs, DescribedTagger
 from crossner_cli.recurrent.methods.mtl import entity_class_of_tags
 from crossner_cli.recurrent.word_encoder import WordEncoder
 
-# What detection tells of a word: in no entity, the first word of one, a further one. The rules for tags hold for them.
+# The classes of detection: outside, first word of an entity, further word. The rules for tags hold for them.
 OUTSIDE, FIRST, INSIDE = range(3)
 BOUNDARIES = TagSet({"": ("entity",)})
 
 
 class CoachTagger(DescribedTagger):
-    """A CRF tells where entities are; the sum of a BiLSTM over an entity's words tells which description it fits."""
+    """A CRF finds entities; the sum of a BiLSTM over the words of an entity is compared with the descriptions."""
 
     @dataclass(frozen=True)
     class Hyperparameters(DescribedInputs):
@@ -45,7 +45,7 @@ class CoachTagger(DescribedTagger):
         needs_even_width = True
         lstm_layers: int = setting(2, "Layers of the BiLSTM.", minimum=1)
         lstm_size: int = setting(256, "Units of one direction of the BiLSTM.", minimum=1)
-        dropout: float = rate(0.5, "Share of the values dropped between the layers and behind the last.")
+        dropout: float = rate(0.5, "Share of the values dropped between the layers and after the last.")
         legal: bool = setting(True, "Detect only what B, I and O allow.")
 
     paper = Paper(
@@ -99,7 +99,7 @@ class CoachTagger(DescribedTagger):
         assert crf is not None
         allowed = self.rules.allowed(batch.domains)[:, self.tag_of[:, 0]]  # types of the domain and O, (B, E + 1)
         states = self.dropout(self.lstm(self.encoder(batch), mask))
-        usable = torch.stack([allowed[:, 0], *2 * [allowed[:, 1:].any(dim=1)]], dim=1)  # no type, no entity: (B, 3)
+        usable = torch.stack([allowed[:, 0], *2 * [allowed[:, 1:].any(dim=1)]], dim=1)  # (B, 3)
         scores = self.boundary_layer.scores(states).masked_fill(~usable[:, None], IMPOSSIBLE)
         boundaries = crf.viterbi(scores, mask, self.boundary_rules.moves(self.hyper.legal))  # (B, W)
         begun = (boundaries == FIRST).cumsum(dim=1) > 0
@@ -138,7 +138,7 @@ class Entities(NamedTuple):
         return self.numbers.bincount(minlength=len(self.firsts))
 
     def sentences(self, mask: Tensor) -> Tensor:
-        """Which sentence each entity is part of, (N,)."""
+        """The sentence of each entity, (N,)."""
         return self.firsts // mask.shape[1]
 
 
@@ -163,19 +163,19 @@ def tag_of_types(tag_set: TagSet) -> Tensor:
 
 
 class EntityReader(nn.Module):
-    """A BiLSTM over the words of each entity, its outputs summed: r, of D values, half a direction. In fp32."""
+    """A BiLSTM over the words of each entity, whose summed outputs are r, of D values. In fp32."""
 
     def __init__(self, width: int, size: int) -> None:
         super().__init__()
         self.lstm = nn.LSTM(width, size // 2, bidirectional=True)
 
     def forward(self, states: Tensor, entities: Entities) -> Tensor:
-        """From states of words, (B, W, S), to one vector an entity, (N, D).
+        """Turn states of words, (B, W, S), into one vector per entity, (N, D).
 
         Entities are packed without ever being padded, so one of a thousand words does not make the others as long.
         """
         places, numbers, positions, firsts = entities
-        if not len(firsts):  # an LSTM must read something, and a loss of nothing must still reach it
+        if not len(firsts):  # an LSTM must read something, and even an empty loss must reach it
             nothing = firsts.new_zeros(1)
             read: Tensor = self(states, Entities(nothing, nothing, nothing, nothing))
             return read[:0]

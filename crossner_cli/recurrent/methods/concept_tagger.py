@@ -1,4 +1,4 @@
-"""Concept tagger: one pass over the sentence for each entity type, which a vector of its description tells apart.
+"""Concept tagger: one pass over the sentence for each entity type, given as the vector of its description.
 
 Paper: the Concept Tagger of Bapna et al. (2017), zero-shot slot filling, as the baseline of Liu, Winata and Fung
 (2020), zero-resource cross-domain NER; its layers and sizes as in their code.
@@ -46,11 +46,11 @@ class Passes(NamedTuple):
 class ConceptTagger(DescribedTagger):
     """A BiLSTM, and a second one that reads its states h beside q_k, the description of one type.
 
-    Nothing above the encoder learns a row a tag or a type: all types share all weights.
+    No layer above the encoder has a row per tag or type: all types share all weights.
 
     Args:
         context_size: Units of one direction of the first BiLSTM; ``lstm_size`` where None.
-        type_vectors: Number of vectors of a type beside h.
+        type_vectors: Number of vectors per type that are read beside h.
     """
 
     @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class ConceptTagger(DescribedTagger):
         return Decoded([self._with_ends(tags) for tags in decoded.tags], decoded.probabilities)
 
     def _with_ends(self, tags: Sequence[int]) -> list[int]:
-        """Put S and E at the ends of BIOES entities, which passes do not tell: where no I of the type follows."""
+        """Put S and E at the ends of BIOES entities, where no I of the type follows: passes know O, B and I only."""
         names = self.tag_set.from_ids(tags)
         found = []
         for name, following in zip(names, [*names[1:], OUTSIDE], strict=True):
@@ -132,7 +132,7 @@ class ConceptTagger(DescribedTagger):
         """Make a pass for each type of each sentence's domain, all at once as far as memory allows."""
         states = self.context(self.encoder(batch), batch.word_mask)  # h, (B, W, C)
         sentences, types = self.rules.allowed(batch.domains)[:, self.first_tags].nonzero(as_tuple=True)
-        if not len(types):  # of nothing, but all that is trained still has a gradient: DDP waits for each
+        if not len(types):  # without passes, every trained tensor still needs a gradient: DDP waits for each
             nothing = 0 * sum(value.flatten()[:1].sum() for value in self.parameters() if value.requires_grad)
             return Passes(sentences, types, states[:0, :, :1].expand(-1, -1, CLASSES) + nothing)
         at_once = max(1, MOST_READ // states.shape[1])
@@ -161,7 +161,7 @@ class ConceptTagger(DescribedTagger):
     def _merge(self, passes: Passes, batch: int) -> Tensor:
         """Return the log-probabilities of each word's tags, (B, W, K).
 
-        E and S have those of I and B: a pass does not tell them apart, and so tags mean the same in every scheme.
+        E and S have those of I and B, as a pass knows no others, so tags mean the same in every scheme.
         """
         sentences, types, scores = passes
         odds = scores.new_full((batch, len(self.first_tags), scores.shape[1], 2), IMPOSSIBLE)

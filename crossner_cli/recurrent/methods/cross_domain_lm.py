@@ -6,17 +6,17 @@ tasks=target-ner,source-ner generator=none, MULTITASK(NER+LM) generator=none, CO
 generator=domain, CO-LM tasks=target-ner,target-lm generator=task, FINETUNE STM-TARGET --start-from STM-SOURCE (types
 that both have keep their rows of the CRF, too), MIX-DATA lm_mixed=true. Without labels of the target:
 tasks=source-ner,target-lm,source-lm. BILSTM+LM of Jia and Zhang (2020) is tasks=source-ner,target-lm generator=none
-lm_text=raw, their BILSTM+LM+DICT has entity_weight and --dictionary beside that; theirs have no dropout of the states
-that their language models read and do not correct for how likely a negative word was drawn, as ``multi-cell-lstm``.
+lm_text=raw, their BILSTM+LM+DICT has entity_weight and --dictionary beside that; theirs drop nothing of the states that
+their language models read and do not correct for the probability of drawing a negative word, as ``multi-cell-lstm``.
 Their STACKED BILSTMS are lstm_layers, whose language models read the first layer: the halves of those above it have
-seen the words that they would predict. How many there are and what theirs read is not told.
+seen the words that they would predict. Their number, and what theirs read, is not published.
 Differs: a domain's loss is divided by the words of as many average sentences (of raw text by its words), not by its
 sentences; the weights are those of the authors' first code, as the paper prints none. As in that code, the labelled
 sentences of a domain are read by its language model too, beside raw text (lm_text=labelled is the paper's with labels
 of the target, lm_text=raw reads raw text only); that it reads test sentences as raw text too is left out. An epoch is
 one of the larger labelled set, where the code's is the source's, and an update reads --raw-batch-size raw sentences,
 where the code spreads all of them over an epoch. Negative words are ranked by their frequency in the raw text, as the
-paper tells and the code does not; a capitalised word that is not known is predicted as the lower-cased one, if that is.
+paper says and the code does not do; an unknown capitalised word is predicted as the lower-cased one, if that is known.
 Each CRF knows the tags of all domains, those of the other ones are never gold; one is shared where tags are learnt in
 one domain only or all domains have the same types (crf=domain never shares). A domain that no task reads is tagged with
 the vector of the other. domain_vectors=alike is ours: what the labels of one domain teach reaches the BiLSTM of the
@@ -87,7 +87,7 @@ class CrossDomainLM(MultiTaskTagger):
         domain_vectors: Literal["apart", "alike"] = setting(
             "apart", "The vectors of the domains begin apart, as published, or alike."
         )
-        negatives: int = setting(50, "Words that the language models tell the right one from.", minimum=1)
+        negatives: int = setting(50, "Words that the language models compare the right one with.", minimum=1)
         target_weight: float = setting(2.0, "Weight of the loss of the target's tags.", minimum=0)
         lm_weight: float = setting(1.0, "Weight of the loss of the language models.", minimum=0)
         lm_text: Literal["both", "labelled", "raw"] = setting(
@@ -98,7 +98,7 @@ class CrossDomainLM(MultiTaskTagger):
         lm_mixed: bool = setting(False, "The language models of both domains read the text of both.")
         entity_weight: float = setting(
             0.0,
-            "Weight of telling the types of words: labelled ones, and a dictionary's in raw text; 0 leaves it out.",
+            "Weight of the loss of the types of words: labelled ones, and a dictionary's in raw text; 0 leaves it out.",
             minimum=0,
         )
 
@@ -125,7 +125,7 @@ class CrossDomainLM(MultiTaskTagger):
 
         @property
         def learns_from_dictionary(self) -> bool:
-            """True if telling types is switched on."""
+            """True if the loss of types is switched on."""
             return bool(self.entity_weight)
 
     def __init__(self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
@@ -185,11 +185,11 @@ class CrossDomainLM(MultiTaskTagger):
         return dict(units)
 
     def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
-        """Return the states of theta^{d,ner}, even if it was never trained as a whole: (B, W, D) to (B, W, 2 H)."""
+        """Return the states of theta^{d,ner}, even if this pair was never trained: (B, W, D) to (B, W, 2 H)."""
         return self._states(words, mask, domain, NER)
 
     def _readers(self, batch: Batch, domain: int) -> list[tuple[int, str]]:
-        """Return domain and kind of the losses that a domain's sentences of a batch are read for."""
+        """Return the domain and kind of each loss that a domain's sentences in a batch are read for."""
         readers = [] if batch.is_raw else [(domain, "tags")]
         if self.hyper.entity_weight and batch.tags is not None:
             readers.append((domain, "entity"))

@@ -1,4 +1,4 @@
-"""MoEE tagger: one linear expert an entity type (and one for O), mixed for each word by a gate that knows the types.
+"""MoEE tagger: one linear expert per entity type (and one for O), mixed for each word by a gate that knows the types.
 
 Paper: Mixture of Entity Experts, with MTL, of Liu, Winata and Fung (2020), zero-resource cross-domain NER, section 2
 ("w/ MTL and MoEE"; multi_task=false is "w/ MoEE").
@@ -108,7 +108,7 @@ class EntityExperts(nn.Module):
         self.bias = nn.Parameter(torch.empty(experts, size).uniform_(-bound, bound))
 
     def forward(self, states: Tensor, alpha: Tensor) -> Tensor:
-        """From states, (B, W, D), and the experts' shares, (B, W, E), to m, (B, W, S)."""
+        """Turn states, (B, W, D), and the experts' shares, (B, W, E), into m, (B, W, S)."""
         outputs = functional.linear(states, self.weight.flatten(0, 1), self.bias.flatten())  # (B, W, E * S)
         return torch.einsum("bwe,bwes->bws", alpha, outputs.view(*alpha.shape, -1))
 

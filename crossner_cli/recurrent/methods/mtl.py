@@ -1,10 +1,10 @@
-"""MTL tagger: two tasks over one BiLSTM, "is this word part of an entity" beside the tags themselves.
+"""MTL tagger: two tasks over one BiLSTM, "is this word part of an entity" and the tags themselves.
 
 Paper: MTL of Liu, Winata and Fung (2020), zero-resource cross-domain NER, section 2 ("w/ MTL").
-Differs: the paper does not tell whether Task1 keeps B and I; here it does (entity_classes=2 merges them), in BIOES as
-in BIO. Loss terms may be weighted (the paper's are equal). The paper's BERT version is words=none,
-characters=none, transformer=trained, lstm_layers=0, decoder=softmax. Dropout stands on the words and between BiLSTM
-layers (not told). Sequences are legal ones of the domain's tags (legal=false: the CRF's or the softmax's alone).
+Differs: the paper does not say whether Task1 keeps B and I; here it does (entity_classes=2 merges them), in BIOES as in
+BIO. Loss terms may be weighted (the paper's are equal). The paper's BERT version is words=none, characters=none,
+transformer=trained, lstm_layers=0, decoder=softmax. Dropout is on the words and between BiLSTM layers (the paper does
+not say). Sequences are legal ones of the domain's tags (legal=false: the CRF's or the softmax's alone).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from crossner_cli.recurrent.word_reader import WordInputs
 
 
 class MTLTagger(WordTagger):
-    """CRF1 tells entities from the rest, CRF2 tags; what both read is shared. Decoding reads CRF2 only."""
+    """CRF1 separates entities from the rest, CRF2 tags; both read the same states. Decoding reads CRF2 only."""
 
     @dataclass(frozen=True)
     class Hyperparameters(WordInputs):

@@ -7,14 +7,13 @@ Differs: a domain's loss is divided by the words of as many average sentences (o
 dictionary or not) instead of its sentences. The attention loss reads the mean of both directions' scores, as the paper
 says; the released code averages their probabilities and applies the softmax again. attention=shared follows the paper,
 attention=domain the code, whose source attention reads P where Q is meant. Cells begin apart; in the code they begin
-alike, and those that the same batches reach stay equal for ever without the two type losses. The CRF is shared where
-all domains have the same types (crf=domain never shares). Types of which no task learns a label, as those that the
-target has alone, run no cells (the papers' domains have the same types there). Gates have one bias vector, as in the
-paper. An epoch reads both domains whole, with smaller batches of the smaller one, and an update reads both; the code's
-is one pass over the target, a step for each domain in turn. A frozen transformer drops nothing, which the code's does.
-A dictionary's entries with digits label words too, which the code never finds. Negatives of the language model are
-drawn by how often words occur; the code ranks words by where they are first met. Sequences are legal ones (legal=false:
-the CRF alone).
+alike, and those that the same batches reach stay equal without the two type losses. The CRF is shared where all domains
+have the same types (crf=domain never shares). Types of which no task learns a label, such as those of the target alone,
+run no cells (the papers' domains have the same types there). Gates have one bias vector, as in the paper. An epoch
+reads both domains whole, with smaller batches of the smaller one, and an update reads both; the code's is one pass over
+the target, a step for each domain in turn. A frozen transformer drops nothing, which the code's does. A dictionary's
+entries with digits label words too, which the code never finds. Negatives of the language model are drawn by how often
+words occur; the code ranks words by where they are first met. Sequences are legal ones (legal=false: the CRF alone).
 """
 
 from __future__ import annotations
@@ -50,16 +49,16 @@ class MultiCellTagger(MultiTaskTagger):
         """Settings of words and tasks, of the cells and of the language models that read raw text."""
 
         entity_weight: float = setting(
-            1.0, "Weight of telling a word's type from its cells; 0 leaves it out.", minimum=0
+            1.0, "Weight of the loss of types scored by the cells; 0 leaves it out.", minimum=0
         )
         attention_weight: float = setting(
-            1.0, "Weight of telling a word's type from the attention; 0 leaves it out.", minimum=0
+            1.0, "Weight of the loss of types scored by the attention; 0 leaves it out.", minimum=0
         )
         lm_weight: float = setting(1.0, "Weight of the loss of raw text.", minimum=0)
         attention: Literal["shared", "domain"] = setting(
             "shared", "The weights of the attention: shared by the domains, or a set for each."
         )
-        negatives: int = setting(50, "Words that a word of raw text is told from.", minimum=1)
+        negatives: int = setting(50, "Words that a word of raw text is compared with.", minimum=1)
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -123,7 +122,7 @@ class MultiCellTagger(MultiTaskTagger):
         return terms
 
     def units(self, batch: Batch) -> dict[str, int]:
-        """Count the words of the domain, with a label or not; for the language models two a word, its neighbours."""
+        """Count the words of the domain, with a label or not; for the language models two per word, its neighbours."""
         return {
             self.term(kind, domain): 2 * words if kind == "language" else words
             for domain, words in self.words_by_domain(batch).items()

@@ -5,16 +5,16 @@ Networks, as MULTI-TASK (LSTM) of Jia and Zhang (2020). generator=domain is thei
 2019), adversary=grad their MULTI-TASK+GRAD (Zhou et al. 2019), adversary=dann Ganin et al. (2016): on raw text of the
 target tasks=source-ner,target-lm.
 Differs: the loss of a domain's tags is divided by the words of as many average sentences, and so is the adversary's,
-one value a sentence, so that it weighs beside the tags what it weighs in the papers. DANN's has a divisor for each
-domain; GRAD's is one sum over the sentences of both, which focal_alpha balances, divided by the words of both. The CRF
-is shared where all domains have the same types or tags are learnt in one domain only (crf=domain never shares). The
-layout of GRAD's discriminator is not told: masked attention over the states, and one linear map, both behind the
-reversal, so that the attention learns to tell domains apart. Its reversed gradient is multiplied by 0.7, as in its
+one value per sentence, so that its weight beside the tags is that of the papers. DANN's has a divisor for each domain;
+GRAD's is one sum over the sentences of both, which focal_alpha balances, divided by the words of both. The CRF is
+shared where all domains have the same types or tags are learnt in one domain only (crf=domain never shares). The layout
+of GRAD's discriminator is not published: here masked attention over the states and one linear map, both after the
+reversal, so that the attention learns to separate domains. Its reversed gradient is multiplied by 0.7, as in its
 authors' code. DANN's discriminator has one hidden layer and reads the mean of the states. An epoch reads both domains
 whole, as that of ``multi-cell-lstm``. The CRF knows the tags of all domains, and a generator learns at a share of the
 rate, both as in ``cross-domain-lm``. Sizes of STACKED BILSTMS (lstm_layers) and HIDDEN EXPANSION (lstm_size) of Jia and
-Zhang (2020) are not told. Their [REPRO] of MULTI-TASK, which drops values inside the recurrence, is left out: fused
-LSTMs cannot.
+Zhang (2020) are not published. Their [REPRO] of MULTI-TASK, which drops values inside the recurrence, is left out:
+fused LSTMs cannot.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class MultiTaskLSTM(MultiTaskTagger):
         focal_alpha: float = setting(
             0.25, "Weight of the source in grad's loss; the target has the rest.", minimum=0, maximum=1
         )
-        focal_gamma: float = setting(2.0, "How much less easy sentences weigh in grad's loss.", minimum=0)
+        focal_gamma: float = setting(2.0, "Exponent that takes weight from easy sentences in grad.", minimum=0)
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -122,7 +122,7 @@ class MultiTaskLSTM(MultiTaskTagger):
 
     @contextmanager
     def update(self, progress: float) -> Iterator[None]:
-        """Set how far the training is, for the schedule of DANN; see ``MultiTaskTagger.update``."""
+        """Set the progress of the training, for the schedule of DANN; see ``MultiTaskTagger.update``."""
         self.progress = progress
         with super().update(progress):
             yield
@@ -148,7 +148,7 @@ class MultiTaskLSTM(MultiTaskTagger):
         return self.term("adversary", domain) if self.hyper.adversary == "dann" else "adversary"
 
     def _adversary_loss(self, states: Tensor, mask: Tensor, domain: int) -> Tensor:
-        """Return the loss of telling the domain of sentences from states, (B, W, 2 H), summed. In fp32."""
+        """Return the loss of recognising the domain of sentences from states, (B, W, 2 H), summed. In fp32."""
         with torch.autocast(states.device.type, enabled=False):
             logits = self.discriminator(reverse_gradient(states, self._reversal(states)), mask)  # (B,)
             is_source = torch.full_like(logits, domain == SOURCE, dtype=torch.bool)

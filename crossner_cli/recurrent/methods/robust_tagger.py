@@ -2,8 +2,8 @@
 
 Paper: Shah et al. (2019), zero-shot slot filling with example values, as the baseline of Liu, Winata and Fung (2020),
 zero-resource cross-domain NER; the examples of person, location, organization and miscellaneous are theirs.
-Differs: the code lower-cases words; here examples are cased as in CoNLL-2003, and read in lower case where only that
-is known. A type may have any number of examples; one without any has its description for its only one. Otherwise see
+Differs: the code lower-cases words; here examples are cased as in CoNLL-2003, and read in lower case where only that is
+known. A type may have any number of examples; without any, its description is its only one. Otherwise see
 ``concept-tagger``.
 """
 
@@ -85,7 +85,7 @@ class RobustTagger(ConceptTagger):
         self.example_weight = nn.Parameter(torch.empty(size).uniform_(-0.01, 0.01))  # w_a
 
     def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Return the tensors of a start, with the descriptions and examples that this tagger is given in their place.
+        """Return the tensors of a start, with the descriptions and examples that are given to this tagger instead.
 
         A list of the start that is longer than those of this tagger is cut.
         """
@@ -106,16 +106,13 @@ class RobustTagger(ConceptTagger):
 
     @torch.no_grad()
     def _look_up_examples(self, encoder: WordEncoder) -> tuple[Tensor, Tensor]:
-        """Return the vectors of each type's examples, (1 + E, J, D), zeros where there is none, and where there is one.
-
-        A type without any has its description for its only one.
-        """
+        """Return the vectors of each type's examples, (1 + E, J, D), and a mask of the places that have one."""
         given = read_examples(self.hyper.examples)
         most = max(map(len, (*PUBLISHED.values(), *given.values())))  # J
         examples = torch.zeros(len(self.descriptions), most, self.descriptions.shape[1])
         is_example = torch.zeros(len(self.descriptions), most, dtype=torch.bool)
         for row, entity_type in enumerate(self.tag_set.types, 1):
-            # A transformer has several vectors a word, which are summed as in descriptions.
+            # A transformer has several vectors per word, which are summed as in descriptions.
             vectors = [encoder.embed_words([word]).sum(dim=0) for word in example_words(entity_type, given)]
             found = vectors or [self.descriptions[row]]
             examples[row, : len(found)] = torch.stack(found)
@@ -139,7 +136,7 @@ def read_examples(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def resize_lists(examples: Tensor, is_example: Tensor, places: int) -> tuple[Tensor, Tensor]:
-    """Give lists of examples, (N, J, D) and (N, J), as many places; what stands behind is cut off."""
+    """Give lists of examples, (N, J, D) and (N, J), a number of places; later ones are cut off."""
     more = max(0, places - examples.shape[1])
     return functional.pad(examples, (0, 0, 0, more))[:, :places], functional.pad(is_example, (0, more))[:, :places]
 
