@@ -27,10 +27,11 @@ from crossner_cli.layers.randomness import Dropout
 from crossner_cli.methods.contract import Tagger, find_method
 from crossner_cli.options import Finetune
 from crossner_cli.run.progress import exhaust
+from crossner_cli.stages.train import make_plan, make_rates
 from crossner_cli.taggers.carry_over import start_tagger
 from crossner_cli.taggers.tagging import tag
 from crossner_cli.training.loop import fit
-from crossner_cli.training.plan import Plan, Rates, group_parameters
+from crossner_cli.training.plan import group_parameters
 from crossner_cli.training.streams import SentenceStream
 
 IGNORED = -100
@@ -225,7 +226,7 @@ def train_tagger(
     stream = stream_type(encoder.reader.encode(task.train, task.tag_set), encoder.reader, options.batch_size, seed)
     stopwatch = Stopwatch()
     with stopwatch.running(engine.device):
-        exhaust(fit(tagger, group_parameters(tagger, options.make(Rates)), [stream], options.make(Plan), engine))
+        exhaust(fit(tagger, group_parameters(tagger, make_rates(options)), [stream], make_plan(options), engine))
     tagged = tag(tagger, task.dev, engine)
     return tagger, Measured(task.words, stopwatch.seconds, task.f1([sentence.tags for sentence in tagged]))
 

@@ -27,8 +27,9 @@ from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.methods.contract import Tagger, find_method
 from crossner_cli.options import Finetune
 from crossner_cli.recurrent.word_reader import KnownWords, collect_vocabulary
+from crossner_cli.stages.train import make_rates
 from crossner_cli.taggers.carry_over import start_tagger
-from crossner_cli.training.plan import Rates, group_parameters
+from crossner_cli.training.plan import group_parameters
 
 METHODS = ("linear", "crf", "laner")
 TYPES = tuple(f"type{number}" for number in range(14))  # 29 tags
@@ -98,7 +99,7 @@ def measure(work: Callable[[], None], task: Task) -> Measured:
 def train(task: Task, method: str, seed: int) -> Measured:
     """Whole updates: forward, backward, clipping, AdamW."""
     tagger, batch, engine, options = task.prepare(method)
-    groups = group_parameters(tagger.train(), options.make(Rates))
+    groups = group_parameters(tagger.train(), make_rates(options))
     trained = [parameter for group in groups for parameter in group.parameters]
     optimiser = torch.optim.AdamW(trained, lr=1e-5, fused=True)
 

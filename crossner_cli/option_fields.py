@@ -8,12 +8,10 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.stage import StageRequest
-
-Kind = TypeVar("Kind")
 
 NOT_PUBLISHED: Any = object()
 LARGEST_SEED = 2**32 - 1
@@ -158,12 +156,6 @@ class Command:
             return str(getattr(self, name)) != value
         name, _, value = need.partition("=")
         return str(getattr(self, name)) == value if value else bool(self.given(name))
-
-    def make(self, kind: type[Kind], **changes: Any) -> Kind:
-        """Make a dataclass from the options that are called like its fields, and from the changes."""
-        known = {field.name for field in dataclasses.fields(self)}
-        shared = {field.name for field in dataclasses.fields(kind)} & known  # type: ignore[arg-type]
-        return kind(**{**{name: getattr(self, name) for name in shared}, **changes})
 
     def stage_request(self, inputs: Mapping[str, str]) -> StageRequest:
         """Make the request of a command with these options to a run directory.

@@ -85,7 +85,15 @@ def fit_model(adaptation: Adaptation, stage: Stage, model: nn.Module, stream: An
         model,
         groups,
         [stream],
-        options.make(Plan, keep="last"),
+        Plan(
+            epochs=options.epochs,
+            max_steps=options.max_steps,
+            warmup=options.warmup,
+            clip_norm=options.clip_norm,
+            accumulate=options.accumulate,
+            keep="last",
+            checkpoint_every=options.checkpoint_every,
+        ),
         engine,
         checkpoints=Checkpoints(stage.draft / CHECKPOINT),
         task=stage.name,
@@ -173,7 +181,8 @@ class EncoderAdaptation(Adaptation):
     def _write_blocks(self, stage: Stage) -> Work[tuple[TokenBlocks, dict[str, Any]]]:
         """Tokenise the corpus once, on the main process, and map it; return its blocks to train on, and its counts."""
         options, tokenizer, folder = self.options, self.model.tokenizer, stage.draft / self.temporary
-        work = write_token_stream(self.corpus, tokenizer, folder, options.make(StreamSettings), self.mentions)
+        settings = StreamSettings(options.held_out, options.block_size, options.corpus_share)
+        work = write_token_stream(self.corpus, tokenizer, folder, settings, self.mentions)
         counts = yield from self.engine.on_main_with_progress(work)
         train, self.held_out = (
             TokenBlocks(

@@ -277,13 +277,21 @@ def _write_raw_text(
 def _make_selection(options: PrepareData) -> Selection:
     """The settings of all corpus levels."""
     types = options.specialised_types
-    return options.make(
-        Selection,
+    return Selection(
         specialised_types=None if types is None else frozenset(filter(None, map(str.strip, types.split(",")))),
+        min_entities=options.min_entities,
+        task_upsample=options.task_upsample,
+        names_case=options.names_case,
         one_a_line=options.sentences_per_line,
         column=options.text_column,
-        execution=options.make(Execution, slurm_arguments=tuple(options.slurm_arguments)),
-        weak_labels=None,
+        drop_duplicates=options.drop_duplicates,
+        execution=Execution(
+            executor=options.executor,
+            workers=options.workers,
+            slurm_partition=options.slurm_partition,
+            slurm_time=options.slurm_time,
+            slurm_arguments=tuple(options.slurm_arguments),
+        ),
     )
 
 

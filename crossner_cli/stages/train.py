@@ -18,7 +18,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import Scores, score
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.methods.inputs import TrainingInputs, TrainingStage
-from crossner_cli.options import Optimisation, TargetOptimisation
+from crossner_cli.options import JointTrain, Optimisation, TargetOptimisation
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.records import read_result
@@ -225,8 +225,8 @@ class TrainingJob:
 
     def __init__(self, stage: Stage, engine: Engine, recipe: Recipe) -> None:
         self.stage, self.engine, self.recipe = stage, engine, recipe
-        self.plan, self.rates = recipe.options.make(Plan), recipe.options.make(Rates)
-        self.batching = recipe.options.make(Batching)
+        self.plan, self.rates = make_plan(recipe.options), make_rates(recipe.options)
+        self.batching = make_batching(recipe.options)
         self.has_noted_language = False
 
     def train(self, data: TaggerData, seed: int, folder: Path) -> Work[SeedResult]:
@@ -335,6 +335,43 @@ class TrainingJob:
         )
         provenance = Provenance(self.stage.request, self.stage.name, recipe.start.lineage, prepared)
         write_tagger_card(folder, fitted.tagger, provenance, facts)
+
+
+def make_plan(options: Optimisation) -> Plan:
+    """The length and course of a training."""
+    return Plan(
+        epochs=options.epochs,
+        max_steps=options.max_steps,
+        schedule=options.schedule,
+        warmup=options.warmup,
+        clip_norm=options.clip_norm,
+        accumulate=options.accumulate,
+        patience=options.patience,
+        keep=options.keep,
+        checkpoint_every=options.checkpoint_every,
+    )
+
+
+def make_rates(options: Optimisation) -> Rates:
+    """The learning rates of a training."""
+    return Rates(
+        learning_rate=options.learning_rate,
+        head_learning_rate=options.head_learning_rate,
+        weight_decay=options.weight_decay,
+        train_embeddings=options.train_embeddings,
+    )
+
+
+def make_batching(options: Optimisation) -> Batching:
+    """The sentences of an update, and how often each is read in a pass."""
+    if not isinstance(options, TargetOptimisation):
+        return Batching(batch_size=options.batch_size)
+    return Batching(
+        batch_size=options.batch_size,
+        upsample=options.upsample if isinstance(options, JointTrain) else 1,
+        silver_weight=options.silver_weight,
+        replace_mentions=options.replace_mentions,
+    )
 
 
 def summarise_seeds(records: Mapping[int, SeedResult], recipe: Recipe, data: TaggerData) -> TrainResult:

@@ -103,6 +103,11 @@ def test_a_tagger_tags_in_int8_as_its_card_says(chain: Path, tmp_path: Path) -> 
     assert len(tags[0]) == 5 and tags[0] == tags[1]
 
 
+def test_an_adaptation_reads_the_share_of_the_corpus_that_it_is_given(run: Path, tiny_encoder_folder: Path) -> None:
+    half = crossner(*short_adaptation(run, tiny_encoder_folder), "--corpus-share 0.5 --name half")["result"]["corpus"]
+    assert 0 < half["left_out_lines"] < half["lines"] and half["share"] == 0.5
+
+
 def short_adaptation(run: Path, encoder: Path) -> tuple[str | Path, ...]:
     return ("dapt --max-steps 4 --block-size 32 --batch-size 4", "--run", run, *QUICK, "--encoder", encoder)
 

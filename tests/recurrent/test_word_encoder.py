@@ -26,11 +26,12 @@ from crossner_cli.recurrent.word_encoder import WordEncoder
 from crossner_cli.recurrent.word_reader import KnownWords, Vocabulary, WordInputs, collect_vocabulary
 from crossner_cli.recurrent.word_vectors import character_ngrams
 from crossner_cli.run.progress import exhaust
+from crossner_cli.stages.train import make_plan, make_rates
 from crossner_cli.taggers.carry_over import start_tagger
 from crossner_cli.taggers.folder import load_tagger, save_tagger
 from crossner_cli.taggers.tagging import tag
 from crossner_cli.training.loop import fit
-from crossner_cli.training.plan import Plan, Rates, group_parameters
+from crossner_cli.training.plan import group_parameters
 from crossner_cli.training.streams import SentenceStream
 
 WORDS_ONLY = {"characters": "none", "word_size": 6, "input_dropout": 0.0}
@@ -124,7 +125,7 @@ def test_frozen_vectors_are_bit_equal_after_training_and_trained_ones_are_not(tm
     assert isinstance(tagger.encoder, WordEncoder) and tagger.encoder.words is not None
     before = tagger.encoder.words.weight.detach().clone()
     stream = SentenceStream(tagger.encoder.reader.encode(sentences, TAG_SET), tagger.encoder.reader, 3, 1)
-    exhaust(fit(tagger, group_parameters(tagger, options.make(Rates)), [stream], options.make(Plan), engine))
+    exhaust(fit(tagger, group_parameters(tagger, make_rates(options)), [stream], make_plan(options), engine))
     assert torch.equal(before, tagger.encoder.words.weight) is (words == "frozen")
 
 

@@ -33,6 +33,7 @@ from crossner_cli.recurrent.raw_text import RawFile
 from crossner_cli.recurrent.word_encoder import WordEncoder
 from crossner_cli.recurrent.word_reader import WordInputs, collect_vocabulary
 from crossner_cli.run.progress import Notice, exhaust
+from crossner_cli.stages.train import make_plan, make_rates
 from crossner_cli.taggers import tagging
 from crossner_cli.taggers.tagging import (
     CALIBRATION,
@@ -49,7 +50,7 @@ from crossner_cli.taggers.tagging import (
     tag,
 )
 from crossner_cli.training.loop import fit
-from crossner_cli.training.plan import Plan, Rates, group_parameters
+from crossner_cli.training.plan import group_parameters
 from crossner_cli.training.streams import SentenceStream
 
 WORDS = ["the", "London", "of", "anna", "x-ray", "acme", "3.14", "visited"]
@@ -188,7 +189,7 @@ def test_a_frozen_transformer_reads_each_distinct_sentence_once_in_any_number_of
     options = Finetune(epochs=3, batch_size=4, warmup=0.0)
     stream = SentenceStream(tagger.encoder.reader.encode(SENTENCES, TAG_SET), tagger.encoder.reader, 4, 1)
     before = [value.clone() for value in tagger.encoder.transformer.parameters()]
-    exhaust(fit(tagger, group_parameters(tagger, options.make(Rates)), [stream], options.make(Plan), engine))
+    exhaust(fit(tagger, group_parameters(tagger, make_rates(options)), [stream], make_plan(options), engine))
     assert sum(read) == 12
     assert all(map(torch.equal, before, tagger.encoder.transformer.parameters()))
 
