@@ -46,7 +46,6 @@ app = typer.Typer(
 def main() -> None:
     """Run the command that ``sys.argv`` holds."""
     limit_spinning()
-    _open_closed_streams()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's wish to stop is the user's
     for stream in (sys.stdout, sys.stderr):  # an ASCII terminal gets ? for what it cannot show, never a traceback
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
@@ -57,20 +56,6 @@ def main() -> None:
         except SystemExit as end:
             end_one_of_several(end.code)
             raise
-
-
-def _open_closed_streams() -> None:
-    """Open the streams that whoever started the command has closed, before a file takes the number of one.
-
-    What is written to stderr is lost then; to write to stdout is an error.
-    """
-    for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, mode)
-    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115 - for the life of the process
-    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
 def takes(options_type: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:

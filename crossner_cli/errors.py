@@ -29,7 +29,6 @@ REFUSALS = {
     errno.EACCES: "Choose a place that is yours, or change its permissions.",
     errno.EPERM: "Choose a place that is yours, or change its permissions.",
     errno.EROFS: "Choose a place that can be written, as with --run DIR.",
-    errno.EBADF: "Leave stdout open; to show nothing, use: > /dev/null",
     errno.EMFILE: "Raise the limit of open files, as with: ulimit -n 4096",
 }
 LESS_MEMORY = (

@@ -1,44 +1,86 @@
-"""The inside of a tagger: the weights it computes for a sentence, and the states of its words on a plane."""
+"""The inside of a tagger: the weights it computes for a sentence, states of its words on a plane, and their tables."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crossner_cli import figures
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import OUTSIDE, split_tag
 from crossner_cli.data.text import segment
-from crossner_cli.encoders.subwords import batches_by_length
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.contract import Shares, Tagger, find_method, method_names
-from crossner_cli.reports.inspected import HeatMap, InspectedSentence
+from crossner_cli.methods.contract import Tagger, find_method, method_names
+from crossner_cli.reports.blocks import Block, Line, Table
+from crossner_cli.run.directory import Manifest
 from crossner_cli.run.environment import import_optional
 from crossner_cli.taggers.tagging import inference
 
-Floats = NDArray[np.float32]
+LARGEST, SMALLEST_SHOWN = 3, 0.005  # weights of a word in its table
 FEWEST_POINTS, PERPLEXITY = 5, 30.0
 
 
-def split_sentences(text: str, tagger: Tagger) -> list[Sentence]:
-    """Split a text into sentences of the domain whose types new text is tagged with.
+@dataclass(frozen=True)
+class HeatMap:
+    """Weights of a sentence: a row a word, a column for each thing that is weighed."""
+
+    columns: list[str]
+    values: list[list[float]]
+
+
+@dataclass(frozen=True)
+class InspectedSentence:
+    """A sentence with the tags that a tagger gives, and its weights by name."""
+
+    words: list[str]
+    tags: list[str]
+    weights: dict[str, HeatMap]
+
+
+@dataclass(frozen=True)
+class PlacedWord:
+    """A word inside an entity, with the entity's type and domain, and its place on a plane."""
+
+    word: str
+    type: str
+    domain: str
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
+class InspectResult:
+    """The result of ``inspect``; ``output`` is the folder of its figures."""
+
+    model: str
+    seed: int | None
+    sentences: list[InspectedSentence]
+    states: list[PlacedWord]
+    output: str | None
+
+
+def inspect_text(tagger: Tagger, text: str, engine: Engine) -> list[InspectedSentence]:
+    """Tag the sentences of a text as new text is, and keep their weights.
 
     Raises:
-        CrossNERError: The text holds no word.
+        CrossNERError: The text holds no word, or the tagger computes no weights.
     """
-    domain = tagger.domain_of_new_text
-    sentences = [tuple(word.text for word in sentence) for sentence in segment(text, at_line_breaks=True)]
-    if not sentences:
+    found = segment(text, at_line_breaks=True)
+    if not found:
         raise CrossNERError(f"--sentence {text!r} holds no word.", hint='Write --sentence "Words of a sentence."')
-    return [Sentence(words, None, domain) for words in sentences]
+    domain = tagger.domain_of_new_text
+    sentences = [Sentence(tuple(word.text for word in words), None, domain) for words in found]
+    return [inspect_sentence(tagger, sentence, engine) for sentence in sentences]
 
 
 def inspect_sentence(tagger: Tagger, sentence: Sentence, engine: Engine) -> InspectedSentence:
-    """Tag one sentence and keep the weights.
+    """Tag one sentence, and keep its weights.
 
     Raises:
         CrossNERError: The tagger computes none.
@@ -53,24 +95,19 @@ def inspect_sentence(tagger: Tagger, sentence: Sentence, engine: Engine) -> Insp
             "This tagger computes no weights to look at.",
             hint=f"Methods that do: {', '.join(methods)}. --states shows the states of any tagger.",
         )
-    tags = [tagger.tag_set.tags[tag_id] for tag_id in ids]
-    maps = {name: _heat_map(weights, sentence.words, tags) for name, weights in found.items()}
-    return InspectedSentence(list(sentence.words), tags, maps)
-
-
-def _heat_map(weights: Shares, words: Sequence[str], tags: Sequence[str]) -> HeatMap:
-    columns = weights.columns
-    if columns == "words":
-        columns = tuple(words)
-    elif columns == "labels":
-        columns = ("start", *(f"{tag} {word}" for tag, word in zip(tags[:-1], words, strict=False)))
-    values = weights.values[0].float().cpu().numpy().astype(float)
-    return HeatMap(list(columns), values.round(6).tolist())
+    words, tags = list(sentence.words), [tagger.tag_set.tags[tag_id] for tag_id in ids]
+    labels = ["start", *(f"{tag} {word}" for tag, word in zip(tags[:-1], words, strict=False))]
+    named = {"words": words, "labels": labels}
+    maps = {}
+    for name, (weights, columns) in found.items():
+        of_words = named[columns] if isinstance(columns, str) else list(columns)
+        maps[name] = HeatMap(of_words, weights[0].double().cpu().numpy().round(6).tolist())
+    return InspectedSentence(words, tags, maps)
 
 
 def collect_states(
     tagger: Tagger, sentences: Sequence[Sentence], engine: Engine, *, kind: str, points: int, seed: int
-) -> tuple[Floats, list[tuple[str, str, str]]]:
+) -> tuple[NDArray[np.float32], list[tuple[str, str, str]]]:
     """Collect states of at most ``points`` words inside entities, at most as many of a domain as of each other.
 
     Returns:
@@ -79,48 +116,33 @@ def collect_states(
     Raises:
         CrossNERError: The tagger has no such states, or there are too few words to draw.
     """
-    chosen = _choose_words(sentences, points, seed)
-    total = sum(map(len, chosen.values()))
-    if total < FEWEST_POINTS:
+    inside: dict[str, list[tuple[Sentence, int]]] = {}
+    for sentence in sentences:
+        places = [place for place, tag in enumerate(sentence.tags or ()) if tag != OUTSIDE]
+        inside.setdefault(sentence.domain, []).extend((sentence, place) for place in places)
+    generator = random.Random(seed)
+    chosen = [word for of in inside.values() for word in generator.sample(of, min(len(of), points // len(inside)))]
+    if len(chosen) < FEWEST_POINTS:
         raise CrossNERError(
-            f"The sentences have {total} words inside entities; {FEWEST_POINTS} are the fewest to draw.",
+            f"The sentences have {len(chosen)} words inside entities; {FEWEST_POINTS} are the fewest to draw.",
             hint="Give a larger --points, or prepare more sentences.",
         )
     reader: Any = tagger.encoder.reader
-    numbers = sorted(chosen)
-    encoded = reader.encode([sentences[number] for number in numbers])
-    vectors: list[Floats] = []
-    words: list[tuple[str, str, str]] = []
-    for group in batches_by_length(encoded, engine.batch_subwords):
+    vectors, words = [], []
+    for sentence, place in chosen:
         with inference(tagger, engine):
-            found = tagger.hidden_states(reader.collate([encoded[place] for place in group]).to(engine.device))
+            found = tagger.hidden_states(reader.collate(reader.encode([sentence])).to(engine.device))
         if kind not in found:
             raise CrossNERError(
                 f"--states {kind}: this tagger has no such states.", hint=f"It has: {', '.join(found)}."
             )
-        for row, number in enumerate(numbers[place] for place in group):
-            sentence, places = sentences[number], chosen[number]
-            vectors.append(found[kind][row, places].float().cpu().numpy())
-            tags = sentence.tags or ()
-            words += [(sentence.words[place], split_tag(tags[place])[1], sentence.domain) for place in places]
-    return np.concatenate(vectors), words
+        vectors.append(found[kind][0, place].float().cpu().numpy())
+        words.append((sentence.words[place], split_tag((sentence.tags or ())[place])[1], sentence.domain))
+    return np.stack(vectors), words
 
 
-def _choose_words(sentences: Sequence[Sentence], points: int, seed: int) -> dict[int, list[int]]:
-    """Choose places of words inside entities, by number of the sentence."""
-    by_domain: dict[str, list[tuple[int, int]]] = {}
-    for number, sentence in enumerate(sentences):
-        inside = [(number, word) for word, tag in enumerate(sentence.tags or ()) if tag != OUTSIDE]
-        by_domain.setdefault(sentence.domain, []).extend(inside)
-    generator, chosen = random.Random(seed), dict[int, list[int]]()
-    for places in by_domain.values():
-        for number, word in generator.sample(places, min(len(places), points // len(by_domain))):
-            chosen.setdefault(number, []).append(word)
-    return chosen
-
-
-def project(vectors: Floats, seed: int) -> list[list[float]]:
-    """Project vectors, (N, D), on a plane, (N, 2), by t-SNE; the same vectors and seed give the same plane.
+def place_words(vectors: NDArray[np.float32], words: Sequence[tuple[str, str, str]], seed: int) -> list[PlacedWord]:
+    """Put words with vectors, (N, D), on a plane by t-SNE; the same vectors and seed give the same plane.
 
     Source: van der Maaten and Hinton (2008), with scikit-learn's settings and a start by principal components.
 
@@ -130,5 +152,22 @@ def project(vectors: Floats, seed: int) -> list[list[float]]:
     manifold = import_optional("sklearn.manifold", "Words are put on a plane by scikit-learn", extra="plots")
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
     method = manifold.TSNE(n_components=2, init="pca", perplexity=perplexity, random_state=seed, n_jobs=1)
-    plane: list[list[float]] = method.fit_transform(vectors).astype(np.float32).tolist()
-    return plane
+    return [PlacedWord(*word, *map(float, at)) for word, at in zip(words, method.fit_transform(vectors), strict=True)]
+
+
+def inspection_tables(result: InspectResult, _: Manifest | None = None) -> list[Block]:
+    """Make a table for each sentence and kind of weights."""
+    blocks: list[Block] = [Line(f"Inside {figures.with_seed(result.model, result.seed)}", is_headline=True)]
+    for number, sentence in enumerate(result.sentences, start=1):
+        for name, weights in sentence.weights.items():
+            rows = []
+            for word, tag, values in zip(sentence.words, sentence.tags, weights.values, strict=True):
+                largest = sorted(zip(values, weights.columns, strict=True), key=lambda pair: -pair[0])[:LARGEST]
+                shown = [f"{value:.2f} {column}" for value, column in largest if value >= SMALLEST_SHOWN]
+                rows.append((word, tag, ", ".join(shown)))
+            title = f"Sentence {number}: {name}"
+            blocks.append(Table(title, ("word", "tag", "largest"), rows, texts=(0, 1, 2)))
+    if result.states:
+        domains = ", ".join(dict.fromkeys(word.domain for word in result.states))
+        blocks.append(Line(f"{figures.count(len(result.states))} words of {domains} on a plane"))
+    return blocks if result.output is None else [*blocks, Line(f"Figures and numbers: {result.output}")]

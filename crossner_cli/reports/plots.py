@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossner_cli.reports.inspected import InspectedSentence, PlacedWord
+from crossner_cli import figures
 from crossner_cli.run.environment import import_optional
 
 if TYPE_CHECKING:
+    from crossner_cli.reports.inspection import InspectedSentence, PlacedWord
     from crossner_cli.reports.report_tables import Curves
 
 MARKERS = "osD^vP*X<>"
@@ -56,21 +57,18 @@ def plot_curves(curves: Curves, title: str, folder: Path) -> list[str]:
     """Draw means over seeds with bars of one deviation; return the names of the files."""
     names = [f"curve-{curves.x}.png", f"curve-{curves.x}.svg"]
     with figure(6.4, 4.2, *(folder / name for name in names)) as drawn:
-        axes = drawn.add_subplot()
+        axes = drawn.add_subplot(title=title, xlabel=curves.x_title, ylabel=curves.y)
         for number, (name, points) in enumerate(curves.cells().groupby("series", sort=False)):
             points = points.droplevel("series").sort_index()
             axes.errorbar(
                 points.index,
                 points["mean"],
                 yerr=points["std"].fillna(0.0),
-                label=_legend(name),
+                label=name,
                 marker=MARKERS[number % len(MARKERS)],
                 markersize=5,
                 capsize=3,
             )
-        axes.set_xlabel(curves.x_title)
-        axes.set_ylabel(curves.y)
-        axes.set_title(title)
         axes.grid(alpha=0.3)
         axes.legend()
     return names
@@ -78,15 +76,14 @@ def plot_curves(curves: Curves, title: str, folder: Path) -> list[str]:
 
 def plot_weights(sentence: InspectedSentence, name: str, path: Path) -> None:
     """Draw the words of a sentence, with their tags, against what is weighed; the weights are from 0 to 1."""
-    heat_map = sentence.weights[name]
-    columns, rows = len(heat_map.columns), len(sentence.words)
+    weights = sentence.weights[name]
+    columns, rows = len(weights.columns), len(sentence.words)
     with figure(2.6 + 0.22 * columns, 1.6 + 0.19 * rows, path) as drawn:
-        axes = drawn.add_subplot()
-        image = axes.imshow(heat_map.values, cmap="viridis", vmin=0.0, vmax=1.0, aspect="auto")
-        axes.set_xticks(range(columns), [_short(column) for column in heat_map.columns], rotation=90)
+        axes = drawn.add_subplot(title=name)
+        image = axes.imshow(weights.values, cmap="viridis", vmin=0.0, vmax=1.0, aspect="auto")
+        axes.set_xticks(range(columns), [_short(column) for column in weights.columns], rotation=90)
         words = [f"{_short(word)}  {tag}" for word, tag in zip(sentence.words, sentence.tags, strict=True)]
         axes.set_yticks(range(rows), words)
-        axes.set_title(name)
         drawn.colorbar(image, ax=axes, label="share")
 
 
@@ -96,32 +93,16 @@ def plot_states(words: Sequence[PlacedWord], title: str, path: Path) -> None:
 
     types = sorted({word.type for word in words})
     markers = dict(zip(dict.fromkeys(word.domain for word in words), itertools.cycle(MARKERS)))
-    groups = sorted({(word.type, word.domain) for word in words})
     with figure(8.0, 5.6, path) as drawn:
-        axes = drawn.add_subplot()
-        for entity_type, domain in groups:
+        axes = drawn.add_subplot(title=title, xticks=[], yticks=[])
+        for entity_type, domain in sorted({(word.type, word.domain) for word in words}):
             points = [(word.x, word.y) for word in words if (word.type, word.domain) == (entity_type, domain)]
-            axes.scatter(
-                *zip(*points, strict=True),
-                label=_short(entity_type) + (f" ({_short(domain)})" if len(markers) > 1 else ""),
-                color=colormaps["turbo"](types.index(entity_type) / len(types)),
-                marker=markers[domain],
-                s=14,
-                linewidths=0,
-                alpha=0.8,
-            )
-        axes.set_title(title)
-        axes.set_xticks([])
-        axes.set_yticks([])
+            colour = colormaps["turbo"](types.index(entity_type) / len(types))
+            label = f"{_short(entity_type)} ({_short(domain)})"
+            axes.scatter(*zip(*points, strict=True), label=label, color=[colour], marker=markers[domain], s=14)
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 
 
 def _short(name: str) -> str:
     """Shorten a name to what an axis has room for, on one line."""
-    text = "".join(letter if letter.isprintable() else " " for letter in name)
-    return _legend(text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…")
-
-
-def _legend(text: str) -> str:
-    """Put a space before a leading underscore, which would hide a name from the legend."""
-    return f" {text}" if text.startswith("_") else text
+    return figures.printable(name, keep="")[:LONGEST_NAME]

@@ -303,7 +303,7 @@ def export_tables(result: ExportResult, _: Manifest) -> list[Block]:
     ]
     title = (
         f"{result.domain} {result.split}: {figures.count(result.sentences)} sentences, {figures.count(result.words)}"
-        f" words, {result.threads} CPU threads, median of {result.rounds} rounds"
+        f" words, {result.threads} CPU threads"
     )
     columns = ("model", "F1", "words tagged\notherwise", "words/s", "times as\nfast", "weights")
     return [headline, Table(title, columns, measured), Line(f"Read as {result.mode}, {result.tool}")]

@@ -300,7 +300,6 @@ class ExportedModel:
     bytes: int
     f1: float | None = None
     words_per_second: float | None = None
-    seconds: list[float] | None = None
     other_tags: int | None = None
 
 
@@ -319,7 +318,6 @@ class ExportResult:
     words: int
     domain: str | None
     split: str
-    rounds: int
     threads: int
     calibration: Record | None
     models: list[ExportedModel]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import statistics
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -34,19 +33,16 @@ COMMAND, RECORD = "export", "export.json"
 # Files of configuration and tokenizer in a model folder.
 COPIED = (DESCRIPTION, "config.json", "tokenizer*", "*_tokens*.json", "vocab.*", "merges.txt", "*.model")
 WARM_UP = 8  # sentences
-ROUNDS = 3  # times that the sentences are tagged; the median speed counts
 
 
 @dataclasses.dataclass
 class Side:
-    """One of the models that are compared, with the bytes of its weights on disk, its tags and its times."""
+    """One of the models that are compared, with the bytes of its weights on disk."""
 
     name: str
     tagger: Tagger
     engine: Engine
     bytes: int
-    tags: list[Sequence[str]] = dataclasses.field(default_factory=list)
-    seconds: list[float] = dataclasses.field(default_factory=list)
 
 
 def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
@@ -83,8 +79,7 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
             quantise(folder / MODEL, folder / QUANTISED)
         _copy_configuration(trained.folder, folder)
         sides = _load_sides(trained.folder, folder, tagger, exact, engine)
-        if sentences:
-            yield from _measure(sides, sentences)
+        models = yield from _measure(sides, sentences)
         calibration = read_calibration(trained.folder)
         result = ExportResult(
             model=trained.label,
@@ -92,13 +87,12 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
             output=str(output),
             **describe_mode("conll"),
             sentences=len(sentences),
-            words=_count_words(sentences),
+            words=sum(len(sentence.words) for sentence in sentences),
             domain=None if target is None else target.name,
             split=options.split,
-            rounds=ROUNDS,
             threads=torch.get_num_threads(),
             calibration=None if calibration is None else calibration.to_json(),
-            models=_compare(sides, sentences),
+            models=models,
         )
         inputs = {trained.label: trained.digest}
         record = make_record(COMMAND, options.record(), inputs, dataclasses.asdict(result), began)
@@ -140,42 +134,27 @@ def _size(folder: Path, pattern: str) -> int:
     return sum(path.stat().st_size for path in folder.glob(pattern))
 
 
-def _count_words(sentences: Sequence[Sentence]) -> int:
-    return sum(len(sentence.words) for sentence in sentences)
-
-
-def _measure(sides: Sequence[Side], sentences: Sequence[Sentence]) -> Work[None]:
-    """Tag all sentences with each model in turn, so that what else the machine does meets all alike."""
-    for side in sides:
-        tag(side.tagger, sentences[:WARM_UP], side.engine)
-    for number in range(ROUNDS):
-        for side in sides:
-            began = time.perf_counter()
-            tagged = yield from tag_with_progress(
-                side.tagger, sentences, side.engine, task=f"{COMMAND} {side.name}, round {number + 1} of {ROUNDS}"
-            )
-            side.seconds.append(time.perf_counter() - began)
-            side.tags = [each.tags for each in tagged]
-
-
-def _compare(sides: Sequence[Side], sentences: Sequence[Sentence]) -> list[ExportedModel]:
+def _measure(sides: Sequence[Side], sentences: Sequence[Sentence]) -> Work[list[ExportedModel]]:
     """F1, speed and size of each model, and the words it tags otherwise than the first."""
     if not sentences:
         return [ExportedModel(side.name, side.bytes) for side in sides]
-    gold, words = [each.tags or () for each in sentences], _count_words(sentences)
-    return [
-        ExportedModel(
-            name=side.name,
-            bytes=side.bytes,
-            f1=score(gold, side.tags, mode="conll").f1,
-            words_per_second=round(words / max(statistics.median(side.seconds), 1e-9)),
-            seconds=[round(seconds, 3) for seconds in side.seconds],
-            other_tags=_count_differences(sides[0].tags, side.tags),
+    gold = [sentence.tags or () for sentence in sentences]
+    models: list[ExportedModel] = []
+    first: list[str] = []
+    for side in sides:
+        tag(side.tagger, sentences[:WARM_UP], side.engine)
+        began = time.perf_counter()
+        tagged = yield from tag_with_progress(side.tagger, sentences, side.engine, task=f"{COMMAND} {side.name}")
+        seconds = max(time.perf_counter() - began, 1e-9)
+        tags = [each for of_sentence in tagged for each in of_sentence.tags]
+        first = first or tags
+        models.append(
+            ExportedModel(
+                name=side.name,
+                bytes=side.bytes,
+                f1=score(gold, [each.tags for each in tagged]).f1,
+                words_per_second=round(len(tags) / seconds),
+                other_tags=sum(one != other for one, other in zip(first, tags, strict=True)),
+            )
         )
-        for side in sides
-    ]
-
-
-def _count_differences(left: Sequence[Sequence[str]], right: Sequence[Sequence[str]]) -> int:
-    """Count the words that have other tags."""
-    return sum(one != other for a, b in zip(left, right, strict=True) for one, other in zip(a, b, strict=True))
+    return models

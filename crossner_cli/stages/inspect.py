@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from pathlib import Path
 
 from crossner_cli import figures
 from crossner_cli.data.sentences import PreparedData, Sentence
@@ -12,8 +11,7 @@ from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger
 from crossner_cli.options import Inspect
-from crossner_cli.reports.inspected import InspectResult, PlacedWord
-from crossner_cli.reports.inspection import collect_states, inspect_sentence, project, split_sentences
+from crossner_cli.reports.inspection import InspectResult, PlacedWord, collect_states, inspect_text, place_words
 from crossner_cli.reports.plots import plot_states, plot_weights
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.environment import make_record
@@ -36,13 +34,16 @@ def run(run: RunDirectory, options: Inspect, engine: Engine) -> Work[Manifest]:
             the packages that draw are missing.
     """
     began = time.perf_counter()
-    _check(options, engine)
+    if not options.sentence and options.states == "none":
+        hint = 'Give --sentence "Words of a sentence.", or --states hidden --output DIR.'
+        raise CrossNERError("There is nothing to inspect.", hint=hint)
+    if options.output is not None:
+        check_output_folder(options.output, RECORD, force=options.force)
     trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
     tagger = load_tagger(trained.folder, engine)
     trained.check_unchanged()
     yield Notice(f"Inspecting {figures.with_seed(trained.label, trained.seed)}")
-    sentences = [sentence for text in options.sentence for sentence in split_sentences(text, tagger)]
-    seen = [inspect_sentence(tagger, sentence, engine) for sentence in sentences]
+    seen = [sentence for text in options.sentence for sentence in inspect_text(tagger, text, engine)]
     states = [] if options.states == "none" else (yield from _place_words(run, tagger, options, engine))
     output = None if options.output is None else str(options.output)
     result = InspectResult(trained.label, trained.seed, seen, states, output)
@@ -50,22 +51,14 @@ def run(run: RunDirectory, options: Inspect, engine: Engine) -> Work[Manifest]:
     record = make_record(COMMAND, options.record(), inputs, dataclasses.asdict(result), began)
     if options.output is not None:
         with output_folder(options.output, RECORD, force=options.force) as folder:
-            _draw(result, options, folder)
+            for number, sentence in enumerate(seen, start=1):
+                for name in sentence.weights:
+                    plot_weights(sentence, name, folder / f"sentence-{number}-{name.replace(' ', '-')}.svg")
+            if states:
+                title = f"{options.states} (t-SNE of {options.split} words)"
+                plot_states(states, title, folder / f"states-{options.states}.svg")
             write_json(folder / RECORD, record)
     return record
-
-
-def _check(options: Inspect, engine: Engine) -> None:
-    """Refuse what would only fail after the tagger was loaded."""
-    if engine.world > 1:
-        raise CrossNERError(
-            f"{COMMAND} works in one process, and here are {engine.world}.", hint="Name one GPU: --gpus 0."
-        )
-    if not options.sentence and options.states == "none":
-        hint = 'Give --sentence "Words of a sentence.", or --states hidden --output DIR.'
-        raise CrossNERError("There is nothing to inspect.", hint=hint)
-    if options.output is not None:
-        check_output_folder(options.output, RECORD, force=options.force)
 
 
 def _place_words(run: RunDirectory, tagger: Tagger, options: Inspect, engine: Engine) -> Work[list[PlacedWord]]:
@@ -79,14 +72,4 @@ def _place_words(run: RunDirectory, tagger: Tagger, options: Inspect, engine: En
     vectors, words = collect_states(
         tagger, sentences, engine, kind=options.states, points=options.points, seed=options.seed
     )
-    return [PlacedWord(*word, *place) for word, place in zip(words, project(vectors, options.seed), strict=True)]
-
-
-def _draw(result: InspectResult, options: Inspect, folder: Path) -> None:
-    """Draw the weights of each sentence, and the states."""
-    for number, sentence in enumerate(result.sentences, start=1):
-        for name in sentence.weights:
-            plot_weights(sentence, name, folder / f"sentence-{number}-{name.replace(' ', '-')}.svg")
-    if result.states:
-        title = f"{options.states} (t-SNE of {options.split} words)"
-        plot_states(result.states, title, folder / f"states-{options.states}.svg")
+    return place_words(vectors, words, options.seed)

@@ -87,8 +87,8 @@ STAGES = {
             Inspect,
             "Look inside a tagger.",
             "inspect",
-            "reports.inspected.InspectResult",
-            "reports.inspected.inspection_tables",
+            "reports.inspection.InspectResult",
+            "reports.inspection.inspection_tables",
         ),
         StageKind(
             Export,

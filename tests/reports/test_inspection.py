@@ -23,8 +23,13 @@ from crossner_cli.data.tags import TagSet
 from crossner_cli.engine.devices import Engine
 from crossner_cli.methods.laner import LANER, Prefix
 from crossner_cli.recurrent.methods.moee import MoEETagger
-from crossner_cli.reports.inspected import HeatMap, InspectedSentence, InspectResult, inspection_tables
-from crossner_cli.reports.inspection import collect_states
+from crossner_cli.reports.inspection import (
+    HeatMap,
+    InspectedSentence,
+    InspectResult,
+    collect_states,
+    inspection_tables,
+)
 from crossner_cli.taggers.folder import save_tagger
 
 HOSTILE = "$x^2$ <b>&amp;</b> _under \u65e5\u672c"

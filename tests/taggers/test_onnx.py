@@ -122,7 +122,7 @@ def test_f1_speed_and_size_are_measured_side_by_side_and_the_calibration_goes_al
     torch32, onnx32, onnx8 = result["models"]
     assert [each["name"] for each in result["models"]] == ["PyTorch fp32", "ONNX fp32", "ONNX int8"]
     assert onnx32["other_tags"] == 0 and onnx32["f1"] == torch32["f1"]
-    assert all(each["words_per_second"] > 0 and len(each["seconds"]) == 3 for each in result["models"])
+    assert all(each["words_per_second"] > 0 for each in result["models"])
     assert onnx8["bytes"] == (folder / "model_quantized.onnx").stat().st_size
     scored = crossner("evaluate", "--run", place / "run", "--model", place / "linear", "--split", "dev", *QUICK)
     (model,) = scored["result"]["models"].values()
