@@ -339,7 +339,9 @@ class Report(Command):
     runs: list[Path] = option(
         [], "Run directories, folders of them, or evaluate stages; default: the run directory.", argument=True
     )
-    split: Literal["dev", "test"] = option("test", "Sentences that were scored on.")
+    split: Literal["dev", "test", "folds"] = option(
+        "test", "Sentences that were scored on; folds: those of cross-validate."
+    )
     baseline: str | None = option(
         None, "Model to compare the others with, as [RUN/][STAGE/]NAME; default: of two, the first."
     )

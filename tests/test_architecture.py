@@ -28,7 +28,8 @@ LAYERS = {
     "reports": {"evaluation", "taggers"} | BELOW_TAGGERS,
 }
 ABOVE = {
-    "stages": {"options", "options_adapt", "options_data", "options_label", "option_fields", *LAYERS} - {"recurrent"}
+    "stages": {"options", "options_adapt", "options_data", "options_label", "options_trust", "option_fields", *LAYERS}
+    - {"recurrent"}
 }
 MOST_LINES_OF_RECURRENT = 5500
 

@@ -12,13 +12,16 @@ from typing import Any
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory, read_manifest
+from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory, digest_stage, read_manifest
 from crossner_cli.run.records import read_result
 from crossner_cli.run.results import EvaluateResult, ModelResult
 from crossner_cli.run.storage import check_digest
 
 COMMAND = "evaluate"
+CROSS_VALIDATE = "cross-validate"  # whose result is one of evaluate, too
 LONGEST_NAME = 60  # of the models in the name of an evaluate stage
+FOLDS = "folds"  # the stage of cross-validate
+OUT_OF_FOLD = "out of fold"  # begins the name of the sentences that are scored so
 NO_SEED = "-"  # the seed of a tagger whose folder does not name one
 Predictions = list[dict[str, Any]]  # a sentence each: words, gold and tags
 
@@ -68,9 +71,17 @@ class Evaluation:
     manifest: Manifest
     result: EvaluateResult
 
+    @property
+    def is_of_folds(self) -> bool:
+        """Return whether the sentences were tagged out of fold."""
+        return (self.result.split or "").startswith(OUT_OF_FOLD)
+
     def models(self) -> list[EvaluatedModel]:
         """Its models, in order."""
-        return list_models(self.folder, self.result.models, self.manifest["inputs"], self.manifest.get("outputs", {}))
+        inputs = self.manifest["inputs"]
+        if self.manifest["stage"] == CROSS_VALIDATE:  # whose taggers are nowhere else
+            inputs = dict.fromkeys(self.result.models, digest_stage(self.manifest))
+        return list_models(self.folder, self.result.models, inputs, self.manifest.get("outputs", {}))
 
 
 def list_models(
@@ -133,18 +144,41 @@ def find_evaluations(path: Path) -> list[Evaluation]:
     return [
         Evaluation(folder, manifest, read_result(manifest, EvaluateResult))
         for folder, manifest in manifests.items()
-        if manifest["stage"] == COMMAND
+        if manifest["stage"] in (COMMAND, CROSS_VALIDATE)
     ]
 
 
-def find_evaluation(path: Path) -> Evaluation:
+def find_folds(run: RunDirectory, names: Sequence[str]) -> dict[str, Evaluation]:
+    """Find the stages of ``cross-validate`` among models; there may be none.
+
+    Raises:
+        CrossNERError: There are taggers, too: they have seen the sentences.
+    """
+    folders = {name: run.stage_or_path(name) for name in names}
+    manifests = {name: folder for name, folder in folders.items() if (folder / MANIFEST).is_file()}
+    found = {name: folder for name, folder in manifests.items() if read_manifest(folder)["stage"] == CROSS_VALIDATE}
+    if found and (others := [name for name in names if name not in found]):
+        raise CrossNERError(
+            f"--model {next(iter(found))} is scored on training sentences, which {', '.join(others)} cannot be.",
+            hint="Evaluate them by themselves.",
+        )
+    return {name: find_evaluations(folder)[0] for name, folder in found.items()}
+
+
+def find_evaluation(path: Path, *, of_folds: bool = False) -> Evaluation:
     """Find the evaluate stage of a run directory: the one called ``evaluate``, else the only one; or the given one.
+
+    Args:
+        path: A run directory, or the folder of a stage.
+        of_folds: Look for one of sentences that were tagged out of fold, and else for none of those.
 
     Raises:
         CrossNERError: There is none, or there are several to choose from.
     """
     found = find_evaluations(path)
-    chosen = [each for each in found if each.folder.name == COMMAND] or found
+    if not (path / MANIFEST).is_file():
+        found = [each for each in found if each.is_of_folds == of_folds]
+    chosen = [each for each in found if each.folder.name == (FOLDS if of_folds else COMMAND)] or found
     if len(chosen) == 1:
         return chosen[0]
     if not chosen:

@@ -8,10 +8,8 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import OUTSIDE
 from crossner_cli.data.text import cut_words
 from crossner_cli.engine.devices import Engine
-from crossner_cli.taggers.ensemble import Ensemble
+from crossner_cli.taggers.ensemble import Ensemble, to_shares
 from crossner_cli.taggers.sources import TrainedTagger
-
-SMALLEST, DIGITS = 0.005, 4  # of the probabilities that are kept
 
 
 class TaggerTeacher:
@@ -34,26 +32,15 @@ class TaggerTeacher:
         """Label sentences, some hundred at once, in their order.
 
         They get tags in the scheme of the taggers and, as soft labels, the probabilities of the tags of each word:
-        those of ``SMALLEST`` or more, and the highest one.
+        those near zero left out.
         """
         words = [cut_words(text) for text in texts]
         means = self.ensemble.find_means(words)
         tag_set = self.ensemble.tag_set
         return [
-            Sentence(
-                each, tuple(tag_set.from_ids(ids)), soft=tuple(_to_soft(tag_set.tags, row) for row in mean.tolist())
-            )
+            Sentence(each, tuple(tag_set.from_ids(ids)), soft=to_shares(tag_set.tags, mean))
             for each, ids, mean in zip(words, self.ensemble.decode(means).tags, means, strict=True)
         ]
-
-
-def _to_soft(tags: Sequence[str], probabilities: list[float]) -> dict[str, float]:
-    most = max(probabilities)
-    return {
-        tag: round(value, DIGITS)
-        for tag, value in zip(tags, probabilities, strict=True)
-        if value >= SMALLEST or value == most
-    }
 
 
 def is_sure(sentence: Sentence, least: float) -> bool:

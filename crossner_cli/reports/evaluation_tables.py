@@ -56,8 +56,9 @@ def result_tables(result: EvaluateResult, _: Manifest | None = None, *, is_short
         _scores(models, f"{place}: {size}", is_short=is_short),
     ]
     is_fine = models[best].fine_grained is not None
+    has_intervals = models[best].intervals is not None
     if is_short and not is_fine:
-        blocks.append(Line(_weakest_types(best, models[best])))
+        blocks.append(_type_scores(models) if has_intervals else Line(_weakest_types(best, models[best])))
     else:
         blocks += [_type_scores(models), *_reliability(models, result.split)]
     if is_fine:
@@ -73,13 +74,16 @@ def result_tables(result: EvaluateResult, _: Manifest | None = None, *, is_short
             lines.append(f"{label}: types it does not know: {', '.join(model.unknown_types)}")
         if model.extra_types:
             lines.append(f"{label}: types these sentences lack: {', '.join(model.extra_types)}")
+    if has_intervals:
+        lines.append("In brackets: 95 % intervals, by bootstrap over the sentences")
+    lines += result.notes
     return [*blocks, *map(Line, lines), *(Line(f"{WARNING}{warning}") for warning in result.warnings)]
 
 
 def _scores(models: Models, title: str, *, is_short: bool) -> Table:
     every = list(models.values())
     rows: list[Row] = [
-        (words, *(format_average(asdict(getattr(model, name))) for model in every))
+        (words, *(_with_interval(asdict(getattr(model, name)), model, name) for model in every))
         for words, name in AVERAGES.items()
         if not (is_short and words in LEFT_TO_FILES)
     ]
@@ -93,6 +97,12 @@ def _scores(models: Models, title: str, *, is_short: bool) -> Table:
         if any(values) and not (is_short and words in LEFT_TO_FILES):
             rows.append((words, *map(figures.count, values)))
     return Table(title, ("score", *map(heading, models)), rows)
+
+
+def _with_interval(average: Mapping[str, float | None], model: ModelResult, name: str) -> str:
+    """An average with its interval, if it has one."""
+    interval = (model.intervals or {}).get(name)
+    return format_average(average) + (f" [{interval[0]:.0f}, {interval[1]:.0f}]" if interval else "")
 
 
 def _depends_on_mode(models: Models) -> bool:
@@ -119,11 +129,15 @@ def _type_scores(models: Models) -> Table:
     rows: list[Row] = []
     for name in sorted(supports, key=lambda name: (-supports[name], name)):
         scores = [
-            getattr(types[name], measure) if name in types else None
-            for types in by_label.values()
+            _with_interval(
+                {"mean": getattr(types[name], measure), "deviation": None}, models[label], f"{measure} of {name}"
+            )
+            if name in types
+            else figures.score(None)
+            for label, types in by_label.items()
             for measure in measures.values()
         ]
-        rows.append((name, figures.count(supports[name]), *map(figures.score, scores)))
+        rows.append((name, figures.count(supports[name]), *scores))
     if len(models) == 1:
         return Table("By entity type", ("type", "entities", *measures), rows)
     return Table("F1 by entity type", ("type", "entities", *map(heading, models)), rows)

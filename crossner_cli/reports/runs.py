@@ -10,7 +10,7 @@ from typing import Any
 import pandas
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.evaluation.finished import EvaluatedModel, Evaluation, find_evaluations
+from crossner_cli.evaluation.finished import CROSS_VALIDATE, EvaluatedModel, Evaluation, find_evaluations
 from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory, digest_stage, read_manifest
 from crossner_cli.run.records import read_result
 from crossner_cli.run.results import EvaluateResult, SeedResult, TrainResult
@@ -35,7 +35,7 @@ class Provenance:
         train_sentences: Labelled sentences of the target it was trained on.
         corpus_share: Share of the raw corpus its encoder was adapted to, 0 without; None if its run is not at hand.
         settings: Options of the stage and settings of the method, by name.
-        seeds: The training of each tagger, by seed.
+        seeds: The training of each tagger, by seed; empty of those that were cross-validated.
     """
 
     run: str
@@ -165,11 +165,15 @@ class Stages:
     def _provenance(self, digest: str) -> Provenance | None:
         """Read how a training stage made its taggers; None of any other stage or an unknown one."""
         run, manifest = self.manifests.get(digest, (Path(), None))
-        if manifest is None or not manifest.get("taggers"):
+        if manifest is None or not (manifest.get("taggers") or manifest["stage"] == CROSS_VALIDATE):
             return None
         options, lineage = manifest["options"], manifest.get("lineage", [])
-        result = read_result(manifest, TrainResult)
-        settings = {**options, **result.settings}
+        if manifest["stage"] == CROSS_VALIDATE:
+            sentences, trained = read_result(manifest, EvaluateResult).sentences, None
+        else:
+            trained = read_result(manifest, TrainResult)
+            sentences = trained.train_sentences.get("target", 0)
+        settings = {**options, **(trained.settings if trained else {})}
         stages = [step for step in lineage if "stage" in step]
         first = lineage[0] if lineage else {}
         trainings = [step["stage"] for step in stages if step["stage"] != ADAPT]
@@ -185,10 +189,10 @@ class Stages:
             encoder=_describe_encoder(first.get("encoder") or first.get("folder") or options["encoder"], settings),
             start=" > ".join(step["name"] for step in stages) or "base",
             regime=" > ".join([*trainings, manifest["stage"]]),
-            train_sentences=result.train_sentences.get("target", 0),
+            train_sentences=sentences,
             corpus_share=share,
             settings=settings,
-            seeds=result.seeds,
+            seeds=trained.seeds if trained else {},
         )
 
 

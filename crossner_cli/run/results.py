@@ -199,7 +199,11 @@ class SeedScores:
 
 @dataclass(frozen=True)
 class ModelResult:
-    """The scores of an evaluated model over its seeds."""
+    """The scores of an evaluated model over its seeds.
+
+    ``intervals`` are lowest and highest value of precision, recall and F1 over all entities and, as ``f1 of TYPE``, of
+    the F1 of each type; they are found out of fold only.
+    """
 
     f1: Average
     precision: Average
@@ -222,6 +226,7 @@ class ModelResult:
     unknown_types: list[str]
     extra_types: list[str]
     fine_grained: Record | None = None
+    intervals: dict[str, list[float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -238,6 +243,8 @@ class EvaluateResult:
         gold_scheme: Of two files.
         predictions_scheme: Of two files.
         comparisons: With the models of ``--against``.
+        notes: What the scores mean, in sentences.
+        forecast: F1 that more sentences would bring, as ``evaluation.folds`` estimates it.
     """
 
     domain: str
@@ -255,6 +262,8 @@ class EvaluateResult:
     gold_scheme: str | None = None
     predictions_scheme: str | None = None
     comparisons: list[Record] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    forecast: Record | None = None
 
     @property
     def summary(self) -> str:

@@ -8,7 +8,7 @@ from crossner_cli.data.domains import find_raw_text
 from crossner_cli.data.files import refuse_pipe
 from crossner_cli.data.sentences import PreparedData
 from crossner_cli.errors import CrossNERError, suggest_path
-from crossner_cli.evaluation.finished import find_evaluation
+from crossner_cli.evaluation.finished import find_evaluation, find_folds
 from crossner_cli.labelling.language_model import check_server
 from crossner_cli.layers.settings import check_setting_name
 from crossner_cli.option_fields import LARGEST_SEED, Command, is_stream
@@ -38,10 +38,13 @@ def check_early(run: RunDirectory, options: Command) -> None:
         check_labelling(run, options)
         return
     if isinstance(options, Evaluate):
+        folds = find_folds(run, options.model)
+        for path in options.against:
+            find_evaluation(path, of_folds=bool(folds))
+        if folds:
+            return
         target = PreparedData.load(run, wanted_by=command).domain("target", wanted_by=command)
         target.check_has(options.split)
-        for path in options.against:
-            find_evaluation(path)
     model = getattr(options, "model", None) or []
     find_folders(run, [model] if isinstance(model, str) else model, wanted_by=command)
     if isinstance(options, Predict):

@@ -16,13 +16,12 @@ from crossner_cli.data.tags import Scheme, scheme_shown, types_of
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.buckets import KnownText
-from crossner_cli.evaluation.comparison import CountedModel, check_same_sentences, compare_models
-from crossner_cli.evaluation.fine_grained import Tagging, analyse_taggings
+from crossner_cli.evaluation.fine_grained import Tagging
 from crossner_cli.evaluation.finished import (
     COMMAND,
     NO_SEED,
     find_evaluation,
-    list_models,
+    find_folds,
     name_evaluation,
     prediction_file_names,
     write_predictions,
@@ -33,8 +32,9 @@ from crossner_cli.run.directory import PREPARED, Manifest, RunDirectory, digest_
 from crossner_cli.run.progress import Notice, Progress, Work
 from crossner_cli.run.records import read_result
 from crossner_cli.run.results import EvaluateResult, PrepareDataResult
-from crossner_cli.run.stage import Stage
-from crossner_cli.stages.evaluate_files import finish_evaluation, score_two_files
+from crossner_cli.stages.evaluate_files import score_two_files
+from crossner_cli.stages.evaluate_folds import score_folds
+from crossner_cli.stages.evaluate_results import count_opponents, finish_scored
 from crossner_cli.taggers.description import read_tag_set, read_types
 from crossner_cli.taggers.ensemble import Ensemble
 from crossner_cli.taggers.folder import load_tagger, resolve_decoding
@@ -66,6 +66,8 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None = None) -> W
     if options.gold is not None or options.predictions is not None:
         return (yield from score_two_files(options, run))
     assert engine is not None
+    if folds := find_folds(run, options.model):
+        return (yield from score_folds(run, options, engine, folds))
     prepared = PreparedData.load(run, wanted_by=COMMAND)
     target = prepared.domain("target", wanted_by=COMMAND)
     taggers = _find_taggers(run, options)
@@ -81,11 +83,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None = None) -> W
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
         sentences = target.sentences(options.split)
-        opponents = [CountedModel(model, options.mode) for each in compared for model in each.models()]
-        for opponent in opponents:
-            mine = [(sentence.words, sentence.tags or ()) for sentence in sentences]
-            place = f"{run.path} ({target.name} {options.split})"
-            check_same_sentences(mine, opponent.sentences, place, opponent.model.place)
+        opponents = count_opponents(compared, sentences, f"{run.path} ({target.name} {options.split})", options.mode)
         result = EvaluateResult(
             domain=target.name,
             split=options.split,
@@ -98,21 +96,8 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None = None) -> W
             models={},
         )
         taggings = yield from _score_models(taggers, target, sentences, options, engine, stage.draft, result)
-        analyses = None
-        if options.fine_grained:
-            gold_scheme = scheme_shown([sentence.tags or () for sentence in sentences])
-            work = analyse_taggings(
-                sentences, taggings, _known_text(prepared), mode=options.mode, gold_scheme=gold_scheme
-            )
-            analyses = yield from engine.on_main_with_progress(work)
-        if opponents:
-            yield Notice(f"{stage.name}: comparing with {len(opponents)} evaluated model{'s' * (len(opponents) > 1)}.")
-
-        def finish() -> Manifest:
-            complete = replace(result, comparisons=_compare(stage, result, opponents, options))
-            return finish_evaluation(stage, complete, sentences, analyses)
-
-        return engine.on_main(finish)
+        known = _known_text(prepared) if options.fine_grained else None
+        return (yield from finish_scored(stage, engine, options, result, sentences, taggings, known, opponents))
 
 
 def _find_taggers(run: RunDirectory, options: Evaluate) -> list[TrainedTagger]:
@@ -125,21 +110,6 @@ def _find_taggers(run: RunDirectory, options: Evaluate) -> list[TrainedTagger]:
             hint=f"Give it by its folder: --model {shlex.quote(str(run.folder(ENSEMBLE)))}.",
         )
     return taggers
-
-
-def _compare(
-    stage: Stage, result: EvaluateResult, opponents: Sequence[CountedModel], options: Evaluate
-) -> list[dict[str, Any]]:
-    """Compare each model with those of ``--against``, and the best one with the others."""
-    models = list_models(stage.draft, result.models, stage.inputs, {})
-    if not opponents and len(models) < 2:
-        return []
-    mine = [CountedModel(replace(model, place=str(stage.folder)), options.mode) for model in models]
-    comparisons = [compare_models(one, other, seed=options.seed) for one in mine for other in opponents]
-    best, *others = sorted(mine, key=lambda each: each.model.scores.f1.mean or 0.0, reverse=True)
-    # The first is that with the runner-up, which the verdict is about.
-    within = (compare_models(best, other, seed=options.seed) for other in others)
-    return [*comparisons, *({**each, "is_within": True} for each in within)]
 
 
 def _score_models(

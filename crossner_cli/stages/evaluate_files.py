@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby, zip_longest
 from pathlib import Path
@@ -16,7 +16,7 @@ from crossner_cli.data.statistics import WITHOUT_ENTITIES
 from crossner_cli.data.tags import AnyScheme, Scheme, detect_scheme, to_spans, to_tags, types_of
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.buckets import KnownText
-from crossner_cli.evaluation.fine_grained import Analysis, Tagging, analyse_taggings
+from crossner_cli.evaluation.fine_grained import Tagging, analyse_taggings
 from crossner_cli.evaluation.finished import (
     COMMAND,
     NO_SEED,
@@ -24,23 +24,15 @@ from crossner_cli.evaluation.finished import (
     prediction_file_names,
     write_predictions,
 )
-from crossner_cli.evaluation.scores import (
-    PER_TYPE_COLUMNS,
-    Mode,
-    Scored,
-    describe_mode,
-    other_mode,
-    score,
-    summarise,
-)
+from crossner_cli.evaluation.scores import Mode, Scored, describe_mode, other_mode, score, summarise
 from crossner_cli.options import Evaluate
-from crossner_cli.reports.error_page import write_reports
 from crossner_cli.run.directory import Manifest, RunDirectory
-from crossner_cli.run.environment import installed_versions, make_record
+from crossner_cli.run.environment import make_record
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import EvaluateResult
-from crossner_cli.run.stage import Stage, open_stage
-from crossner_cli.run.storage import digest_file, write_csv, write_json
+from crossner_cli.run.stage import open_stage
+from crossner_cli.run.storage import digest_file
+from crossner_cli.stages.evaluate_results import finish_evaluation
 
 
 @dataclass(frozen=True)
@@ -215,20 +207,3 @@ def _describe_files(gold: Path, predictions: Path, files: ScoredFiles) -> Evalua
         gold_scheme=files.schemes[0],
         predictions_scheme=files.schemes[1],
     )
-
-
-def finish_evaluation(
-    stage: Stage, result: EvaluateResult, sentences: Sequence[Sentence], analyses: dict[str, Analysis] | None
-) -> Manifest:
-    """Write the scores and, with ``--fine-grained``, the analyses; finish the stage."""
-    if analyses is not None:
-        result = write_reports(stage.draft, result, sentences, analyses)
-    write_json(stage.draft / "scores.json", {**asdict(result), "versions": installed_versions()})
-    rows = [
-        [label, seed, name, *(row[column] for column in PER_TYPE_COLUMNS)]
-        for label, model in result.models.items()
-        for seed, scores in model.seeds.items()
-        for name, row in scores.per_type.items()
-    ]
-    write_csv(stage.draft / "per_type.csv", ("model", "seed", "type", *PER_TYPE_COLUMNS), rows)
-    return stage.finish(asdict(result))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli.errors import CrossNERError
+from crossner_cli.evaluation.finished import FOLDS, OUT_OF_FOLD
 from crossner_cli.options import Report
 from crossner_cli.reports.blocks import to_markdown
 from crossner_cli.reports.columns import make_rows
@@ -41,7 +42,8 @@ def run(run: RunDirectory, options: Report) -> Work[Manifest]:
             check_plots()
     paths = options.runs or [run.path]
     found = read_runs(paths)
-    models = [model for model in found.models if model.result.split in (options.split, None)]
+    wanted = OUT_OF_FOLD if options.split == FOLDS else options.split
+    models = [model for model in found.models if (model.result.split or wanted).startswith(wanted)]
     notes = list(found.notes)
     if left := len(found.models) - len(models):
         notes.append(f"{left} model{'s' * (left > 1)} scored on other sentences than {options.split}: left out.")

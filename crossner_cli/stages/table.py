@@ -12,6 +12,7 @@ from crossner_cli.option_fields import Command
 from crossner_cli.options import Dapt, Evaluate, Export, Finetune, Inspect, JointTrain, Predict, PretrainSource, Report
 from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
+from crossner_cli.options_trust import CrossValidate
 from crossner_cli.reports.blocks import Block
 from crossner_cli.run.directory import Manifest
 from crossner_cli.run.records import read_result
@@ -68,6 +69,13 @@ STAGES = {
         StageKind(PretrainSource, "Train a tagger on the source domain.", *TRAINED),
         StageKind(Finetune, "Train a tagger on the target domain.", *TRAINED),
         StageKind(JointTrain, "Train a tagger on both domains at once.", *TRAINED),
+        StageKind(
+            CrossValidate,
+            "Score a way to train without a test set.",
+            "cross_validate",
+            "run.results.EvaluateResult",
+            "reports.evaluation_tables.result_tables",
+        ),
         StageKind(
             Evaluate,
             "Score taggers, or one file of tags against another.",

@@ -27,6 +27,7 @@ from crossner_cli.taggers.sources import TrainedTagger
 from crossner_cli.taggers.tagging import Tagged, inference
 
 NEARLY_ZERO = 1e-9
+SMALLEST, DIGITS = 0.005, 4  # of the probabilities that are written
 
 
 class Ensemble:
@@ -75,17 +76,40 @@ class Ensemble:
     def _read(self, tagger: Tagger, words: Sequence[tuple[str, ...]]) -> list[Tensor]:
         """The probabilities that one tagger gives, (W, K) a sentence, in the order of the shared tags."""
         columns = tagger.tag_set.to_ids(self.tag_set.tags)
-        reader: Any = tagger.encoder.reader
-        encoded = reader.encode([Sentence(each, None, tagger.domain_of_new_text) for each in words])
-        found: dict[int, Tensor] = {}
-        for numbers in batches_by_length(encoded, self._batch_subwords):
-            batch = reader.collate([encoded[number] for number in numbers])
-            batch.most_subwords = self._batch_subwords
-            with inference(tagger, self._engine):
-                probabilities = tagger.distributions(batch.to(self._engine.device)).float().cpu()
-            for number, of_sentence in zip(numbers, probabilities, strict=True):
-                found[number] = of_sentence[: len(words[number]), columns]
-        return [found[number] for number in range(len(words))]
+        sentences = [Sentence(each, None, tagger.domain_of_new_text) for each in words]
+        return [
+            found[:, columns] for found in read_distributions(tagger, sentences, self._engine, self._batch_subwords)
+        ]
+
+
+def read_distributions(
+    tagger: Tagger, sentences: Sequence[Sentence], engine: Engine, batch_subwords: int | None = None
+) -> list[Tensor]:
+    """The probabilities that a tagger gives to its tags, (W, K) a sentence; its method must give distributions."""
+    reader: Any = tagger.encoder.reader
+    most = batch_subwords or engine.batch_subwords
+    encoded = reader.encode(sentences)
+    found: dict[int, Tensor] = {}
+    for numbers in batches_by_length(encoded, most):
+        batch = reader.collate([encoded[number] for number in numbers])
+        batch.most_subwords = most
+        with inference(tagger, engine):
+            probabilities = tagger.distributions(batch.to(engine.device)).float().cpu()
+        for number, of_sentence in zip(numbers, probabilities, strict=True):
+            found[number] = of_sentence[: len(sentences[number].words)]
+    return [found[number] for number in range(len(sentences))]
+
+
+def to_shares(tags: Sequence[str], probabilities: Tensor) -> tuple[dict[str, float], ...]:
+    """Name the probabilities of each word's tags, (W, K): those of ``SMALLEST`` or more, and the highest one."""
+    return tuple(
+        {
+            tag: round(value, DIGITS)
+            for tag, value in zip(tags, row, strict=True)
+            if value >= SMALLEST or value == max(row)
+        }
+        for row in probabilities.tolist()
+    )
 
 
 def _check_methods(trained: Sequence[TrainedTagger], flag: str) -> None:
