@@ -108,7 +108,7 @@ def find_words_given(text: str, words: Sequence[str], given: dict[str, Any]) -> 
         start = text.find(word, end)
         if start < 0:
             raise BadLine(
-                f"word {number}, {word!r}, is not in the text behind the words before it.",
+                f"word {number}, {word!r}, is not in the text after the words before it.",
                 hint="Give text or words, or words that are cut from the text.",
             )
         end = start + len(word)

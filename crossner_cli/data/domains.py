@@ -102,7 +102,7 @@ def bundled_domains() -> tuple[str, ...]:
 
 
 def find_bundled(name: str, file: str) -> Path | None:
-    """The raw text or entity list of a bundled data set; None if the name is no such data set or it has none."""
+    """The raw text or entity list of a bundled data set; None without one."""
     path = SAMPLES / name / file
     return path if name in bundled_domains() and path.is_file() else None
 

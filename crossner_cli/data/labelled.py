@@ -155,7 +155,7 @@ def _read_with_note(path: Path, row: Format, repairs: Repairs) -> Iterator[Locat
     """Read a file of another format than columns, and note how."""
     before = Counter(repairs.counts)  # of other files
     items = list(row.reads(path, repairs)) if row.reads else []
-    yield from to_sentences(items, str(path), repairs, unit=row.offsets)
+    yield from to_sentences(items, str(path), repairs, counts_utf16=row.counts_utf16)
     left = [
         f", {times:,} {row.left_out[kind]}" for kind, times in (repairs.counts - before).items() if kind in row.left_out
     ]
@@ -280,7 +280,7 @@ def _are_alike(words: Sequence[str], others: Sequence[str]) -> bool:
 
 
 def _alike(types: Iterable[str]) -> list[str]:
-    """Groups of types that differ only in characters that do not show; case alone has a warning of its own."""
+    """Groups of types that differ only in characters that do not show; another warning is about case alone."""
     groups: dict[str, list[str]] = {}
     for name in types:
         plain = "".join(each for each in unicodedata.normalize("NFKC", name) if unicodedata.category(each) != "Cf")

@@ -49,7 +49,7 @@ def split_place(place: str) -> tuple[str, int | None]:
 def write_sentences(path: Path, sentences: Iterable[Sentence], *, append: bool = False) -> int:
     """Write sentences as JSONL, one ``{"words": [...], "tags": [...]}`` a line; return how many.
 
-    With ``append`` they come behind those that the file holds. Soft labels are a further key,
+    With ``append`` they come after those that the file holds. Soft labels are a further key,
     ``"probabilities": [{"O": 0.9, "B-person": 0.1}, ...]``.
     """
     count = 0

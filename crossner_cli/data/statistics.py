@@ -31,7 +31,7 @@ FUNCTION_WORDS = """
 STOP_WORDS = frozenset(FUNCTION_WORDS.split())
 RAW_WORD = re.compile(r"\w+(?:[-'’]\w+)*")
 
-# Share of words; data sets of the field have up to 0.6 % that plain text cuts otherwise.
+# Share of words; data sets of the field have up to 0.6 % that plain text cuts in another way.
 CUT_OTHERWISE = 0.02
 FEWEST = 20  # words that show whether each is a sentence, or a letter of a longer word
 LISTED_TYPES = 8  # in a warning
@@ -121,7 +121,7 @@ def count_raw_words(lines: Iterable[str]) -> Counter[str]:
 
 
 def is_content_word(word: str) -> bool:
-    """True if a word has a letter or digit and is no function word."""
+    """Return whether a word has a letter or digit and is not a function word."""
     return any(map(str.isalnum, word)) and word.lower() not in STOP_WORDS
 
 
@@ -233,7 +233,7 @@ def score_warnings(who: str, statistics: Mapping[str, Any], split: str) -> Itera
 
 
 def _split_warnings(who: str, labelled: LabelledDomain) -> Iterator[str]:
-    """Warn of sentences or columns that were likely meant otherwise."""
+    """Warn of sentences or columns that were likely meant in another way."""
     for split, sentences in labelled.splits.items():
         words = [word for sentence in sentences for word in sentence.words]
         numbers = sum(word.isdecimal() for word in words)
@@ -284,7 +284,7 @@ def _type_warnings(who: str, labelled: LabelledDomain, statistics: Mapping[str, 
 
 
 def _word_warnings(who: str, labelled: LabelledDomain) -> list[str]:
-    """Warn of labelled words that plain text cuts otherwise: a tagger trained on them meets other words later."""
+    """Warn of labelled words that plain text cuts in another way: a tagger trained on them meets other words later."""
     counts = Counter(
         word for sentences in labelled.splits.values() for sentence in sentences for word in sentence.words
     )
@@ -295,6 +295,7 @@ def _word_warnings(who: str, labelled: LabelledDomain) -> list[str]:
     word = max(cut, key=lambda each: cut[each])
     pieces = " ".join(cut_words(word))
     return [
-        f"{who}: {100 * share:.1f} % of its words are cut otherwise in plain text, as {word!r} -> {pieces!r}, by raw"
-        " text and predict alike. Label words as they are cut there, or give predict words: CoNLL, or JSONL with words."
+        f"{who}: {100 * share:.1f} % of its words are cut in another way in plain text, as {word!r} -> {pieces!r}, by"
+        " raw text and predict alike. Label words as they are cut there, or give predict words: CoNLL, or JSONL with"
+        " words."
     ]

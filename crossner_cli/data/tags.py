@@ -26,7 +26,7 @@ PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S", "M": "I"
 # Other ways to write a tag: B_PER, b-PER, B:PER, PER-B, and a prefix alone.
 _OTHER_FORM = re.compile(r"([BIESLUM])(?:[-_:/.](.+))?|(.+)[-_:/.]([BIESLUM])", re.IGNORECASE)
 UNNAMED = "entity"  # the type of tags that name none
-OTHER_TAG = "tag written otherwise: B_person, person-B or B-person|B-place read as B-person, B as B-entity"
+OTHER_TAG = "tag written in another way: B_person, person-B or B-person|B-place read as B-person, B as B-entity"
 
 # Unicode categories of control characters, line and paragraph separators, and halves of a character.
 STEERING = ("Cc", "Zl", "Zp", "Cs")
@@ -48,7 +48,7 @@ def split_tag(tag: str) -> tuple[str, str]:
     It is split at its first hyphen only, since types may hold hyphens (``B-Multi-tissue_structure``).
 
     Raises:
-        ValueError: The text is no tag of any known scheme.
+        ValueError: The text is not a tag of any known scheme.
     """
     if tag == OUTSIDE:
         return OUTSIDE, ""
@@ -208,7 +208,7 @@ class TagSet:
         """Choose the domain under which a data set is tagged: the first that has all its types that the set knows.
 
         Its own name comes first, but two folders may have one name and other types; then ``others``, then the set's
-        own order. If none fits, the result is a name that is none of its domains, for which all tags are allowed.
+        own order. If none fits, the result is not a name of any of its domains, for which all tags are allowed.
         """
         known = set(types).intersection(self.types)
         domains = (name, *others, *self.domains)
@@ -248,7 +248,7 @@ class TagSet:
         """Rebuild a stored tag set.
 
         Raises:
-            ValueError: The record has no domain, a type that is no name, or another scheme.
+            ValueError: The record has no domain, a type that is not a name, or another scheme.
         """
         domains, scheme = record.get("domains"), record.get("scheme")
         if not isinstance(domains, dict) or not domains:

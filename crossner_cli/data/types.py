@@ -77,15 +77,14 @@ def parse_type_maps(text: str, types: Mapping[str, Sequence[str]]) -> dict[str, 
             )
         old = rest if of else old
         if new and new != OUTSIDE and not is_type(new):
-            raise CrossNERError(f"--map-types {text!r}: {new!r} is no name of an entity type.", hint=TYPE_HINT)
+            raise CrossNERError(f"--map-types {text!r}: {new!r} is not a name of an entity type.", hint=TYPE_HINT)
         having = [name for name in of or types if old in types[name] and old not in found[name]]
         if not new or not having:
             known = "; ".join(f"{name}: {', '.join(kinds)}" for name, kinds in types.items())
             known = known if len(types) > 1 else known.partition(": ")[2]
-            raise CrossNERError(
-                f"--map-types {text!r}: {old!r} is no entity type of the source, is renamed twice, or has no new name.",
-                hint=f"Write old=new,…; the source's types are {known}.",
-            )
+            problem = f"{old!r} is not an entity type of the source, is renamed twice, or has no new name."
+            hint = f"Write old=new,…; the source's types are {known}."
+            raise CrossNERError(f"--map-types {text!r}: {problem}", hint=hint)
         for name in having:
             found[name][old] = new
     return found

@@ -66,7 +66,7 @@ def score_two_files(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
         )
     for path in (gold, predictions):
         if not path.is_file():
-            raise CrossNERError(f"{path} is no file.", hint="Give a file of words with tags, in columns or JSONL.")
+            raise CrossNERError(f"{path} is not a file.", hint="Give a file of words with tags, in columns or JSONL.")
     inputs = {"gold": digest_file(gold), "predictions": digest_file(predictions)}
     if not options.fine_grained:
         began = time.perf_counter()

@@ -135,10 +135,10 @@ def test_bytes_that_are_not_utf8_are_told_with_their_line(tmp_path, ending):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"text": "Bob"', "no JSON object"),
+        ('{"text": "Bob"', "not a JSON object"),
         ('["Bob"]', "no JSON object"),
         ('{"text": "Bob", "text": "Eve"}', "(the key 'text' is there twice)"),
-        ("[" * 10**5, "no JSON object"),
+        ("[" * 10**5, "not a JSON object"),
         ('{"text": 1}', "a value of type int"),
         ('{"text": "\\ud83d"}', "half a surrogate pair"),
         ('{"id": 1, "body": "x"}', "no column 'text', only 'id', 'body'."),

@@ -153,14 +153,14 @@ def test_words_alone_but_no_running_text_can_be_read_where_no_tags_are_required(
         (
             jsonl,
             b'{"text": "a", "label": [[0, 1, "x"]], "label": []}',
-            "no JSON object (the key 'label' is there twice)",
+            "not a JSON object (the key 'label' is there twice)",
         ),
-        (jsonl, b'{"words": ["a"], "tags": ["O"], "id": NaN}', "no JSON object (NaN is no number of JSON)"),
-        (jsonl, b'{"words": ["a"], "tags": ["O"], "id": 1e400}', "no JSON object (1e400 is no number of JSON)"),
-        (jsonl, [1], "no JSON object."),
-        (jsonl, b'{"words": ["a"', "no JSON object (Expecting"),
-        (jsonl, b"[" * 100_000, "no JSON object (RecursionError)"),
-        (jsonl, b"1" * 5_000, "no JSON object (ValueError)"),
+        (jsonl, b'{"words": ["a"], "tags": ["O"], "id": NaN}', "not a JSON object (NaN is no number of JSON)"),
+        (jsonl, b'{"words": ["a"], "tags": ["O"], "id": 1e400}', "not a JSON object (1e400 is no number of JSON)"),
+        (jsonl, [1], "not a JSON object."),
+        (jsonl, b'{"words": ["a"', "not a JSON object (Expecting"),
+        (jsonl, b"[" * 100_000, "not a JSON object (RecursionError)"),
+        (jsonl, b"1" * 5_000, "not a JSON object (ValueError)"),
     ],
 )
 def test_a_malformed_line_is_named_with_what_was_found_and_a_way_out(read, data, problem):

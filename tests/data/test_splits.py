@@ -26,11 +26,11 @@ def words(domain, split="train"):
 
 
 MAPS = {
-    "person=a\tb": "is no name of an entity type",
-    "nobody=PER": "'nobody' is no entity type of the source",
+    "person=a\tb": "is not a name of an entity type",
+    "nobody=PER": "'nobody' is not an entity type of the source",
     "person": "has no new name",
     "person=": "has no new name",
-    "": "no entity type",
+    "": "not an entity type",
     "person=PER,person=per": "renamed twice",
 }
 

@@ -246,8 +246,8 @@ FAULTS = {
     ),
     "words": (
         {"target/test": "糖尿病\tB-dish\n"},
-        "The target 'target': 8.3 % of its words are cut otherwise in plain text, as '糖尿病' -> '糖 尿 病', by raw"
-        " text and predict alike. Label words as they are cut there, or give predict words: CoNLL, or JSONL with"
+        "The target 'target': 8.3 % of its words are cut in another way in plain text, as '糖尿病' -> '糖 尿 病', by"
+        " raw text and predict alike. Label words as they are cut there, or give predict words: CoNLL, or JSONL with"
         " words.",
     ),
 }

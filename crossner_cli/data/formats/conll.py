@@ -149,11 +149,11 @@ class _Rows:
         if fields[0] == DOCSTART:
             return DOCSTART, None
         if more > 0:
-            behind = self.word + more + 1
-            if any(map(is_tag, fields[self.word + 1 : behind])):
+            after = self.word + more + 1
+            if any(map(is_tag, fields[self.word + 1 : after])):
                 problem = f"found {len(fields)} columns in {abbreviate(text)}, where other rows have {self.columns}."
                 raise BadLine(problem, hint="Give every row as many columns, or separate them by tabs.")
-            fields = [*fields[: self.word], " ".join(fields[self.word : behind]), *fields[behind:]]
+            fields = [*fields[: self.word], " ".join(fields[self.word : after]), *fields[after:]]
             self.repaired = SPACED_WORD
         if len(fields) == 1:
             if self.tags_required and text != DOCSTART:

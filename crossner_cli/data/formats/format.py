@@ -65,7 +65,7 @@ class Format:
         writes: Writes tagged documents.
         reads_documents: Reads documents without labels.
         endings: Endings of the names of files that ``predict`` reads or writes in this format.
-        offsets: Unit of the offsets, if the format says it.
+        counts_utf16: Whether offsets count UTF-16 code units, not characters.
         left_out: Repairs that leave out a whole text, with a word for each.
     """
 
@@ -77,7 +77,7 @@ class Format:
     writes: type[Writer] | None = None
     reads_documents: Callable[[Source], Iterable[Document]] | None = None
     endings: tuple[str, ...] = ()
-    offsets: str | None = None
+    counts_utf16: bool = False
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 

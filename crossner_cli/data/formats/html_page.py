@@ -29,17 +29,17 @@ class HtmlWriter(Writer):
 
     def write_document(self, tagged: TaggedDocument, totals: Totals) -> str:
         """Write a paragraph with its entities marked. The document's text is escaped, so it is never markup."""
-        text, parts, behind = tagged.document.text, [], 0
+        text, parts, after = tagged.document.text, [], 0
         for entity in sorted(tagged.entities, key=lambda entity: (entity["start"], entity["end"])):
             kind = self.types.index(entity["type"]) if entity["type"] in self.types else len(self.types)
-            parts.append(_escape(text[behind : entity["start"]]))
+            parts.append(_escape(text[after : entity["start"]]))
             shown = _escape(entity["text"])
             title = _escape(f"{entity['type']} {entity['score']}")
             parts.append(
                 f'<mark class="t{kind}" title="{title}">{shown}<small>{_escape(entity["type"])}</small></mark>'
             )
-            behind = entity["end"]
-        parts.append(_escape(text[behind:]))
+            after = entity["end"]
+        parts.append(_escape(text[after:]))
         return f"<p>{''.join(parts)}</p>\n"
 
 

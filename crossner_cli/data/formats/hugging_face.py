@@ -63,7 +63,7 @@ def _features_of(folder: Path) -> Iterator[Any]:
         try:
             described = json.loads(infos.read_text(encoding="utf-8"))
         except (ValueError, RecursionError):
-            raise CrossNERError(f"{infos} is no JSON.", hint="Fetch it again.") from None
+            raise CrossNERError(f"{infos} is not JSON.", hint="Fetch it again.") from None
         if isinstance(described, dict):
             yield from (each.get("features") for each in described.values() if isinstance(each, dict))
     if card.is_file():

@@ -69,7 +69,7 @@ def read_object(
     """
     value = record.value
     if not isinstance(value, dict):
-        raise BadLine(f"found {abbreviate(value)}, which is no JSON object.", hint=JSONL_HINT)
+        raise BadLine(f"found {abbreviate(value)}, which is not a JSON object.", hint=JSONL_HINT)
     lists = [value.get(key) for key in WORDS]
     has_words = any(isinstance(words, list) and isinstance(next(iter(words), None), str) for words in lists)
     if not has_words and (nulls := [key for key in ENTITIES if value.get(key, key) is None]):
@@ -138,7 +138,7 @@ def _document_of_value(record: Any, source: Source) -> Document:
         raise record
     column = source.column
     if not isinstance(record, dict):
-        raise BadLine(f"found {abbreviate(json.dumps(record))}, which is no JSON object.", hint=DOCUMENT_HINT)
+        raise BadLine(f"found {abbreviate(json.dumps(record))}, which is not a JSON object.", hint=DOCUMENT_HINT)
     if isinstance(record.get("data"), dict) and column not in record:
         record = record["data"]
     text = record.get(column)
@@ -153,7 +153,7 @@ def _document_of_value(record: Any, source: Source) -> Document:
         return Document(text, source.cut(text), record)
     words = record[key]
     if not isinstance(words, list):
-        raise BadLine(f"{key} is no list.", hint=DOCUMENT_HINT)
+        raise BadLine(f"{key} is not a list.", hint=DOCUMENT_HINT)
     check_strings(words, key, DOCUMENT_HINT)
     return document_of_words(words, record) if text is None else find_words_given(text, words, record)
 

@@ -15,11 +15,10 @@ from crossner_cli.data.formats.spans import Entity, Item, SpannedText, abbreviat
 from crossner_cli.data.formats.writer import Writer, encode_json, leave_out_blanks
 from crossner_cli.errors import BadLine
 
-UNIT = "UTF-16 code units"  # its places are those of JavaScript
 ANNOTATIONS = ("annotations", "completions")
 SKIPPED_TASK = "task that the annotator skipped left out"
 UNLABELLED_TASK = "task without an annotation left out"
-OTHER_RESULT = "relation, choice or other result that is no span ignored"
+OTHER_RESULT = "relation, choice or other result that is not a span ignored"
 SEVERAL_LABELS = "span with several labels given the first"
 HINT = "Export the project as JSON or JSON_MIN, and leave the file as it is."
 LABELS = ("labels", "hypertextlabels", "paragraphlabels")  # of text, HTML and dialogues
@@ -96,7 +95,7 @@ def _read_task(record: Record, repairs: Repairs) -> Spans | None:
 
 def _read_minimal(record: Record, repairs: Repairs) -> Spans | None:
     if not isinstance(record.value, dict):
-        raise BadLine(f"found {abbreviate(record.value)}, which is no task.", hint=HINT)
+        raise BadLine(f"found {abbreviate(record.value)}, which is not a task.", hint=HINT)
     found = {key: value for key, value in record.value.items() if _are_spans(value)}
     if not found and not any(key in record.value for key in OF_ANNOTATION):
         repairs.add(UNLABELLED_TASK, record.place)
@@ -190,10 +189,10 @@ def to_prediction(
         to_name: The name of ``Text`` there.
     """
     text, result = tagged.document.text, []
-    behind = units = 0
+    after = units = 0
     for number, entity in enumerate(tagged.entities, start=1):
-        start = units + _utf16_units(text[behind : entity["start"]])
-        behind, units = entity["end"], start + _utf16_units(entity["text"])
+        start = units + _utf16_units(text[after : entity["start"]])
+        after, units = entity["end"], start + _utf16_units(entity["text"])
         value = {"start": start, "end": units, "text": entity["text"], "labels": [entity["type"]]}
         names = {"id": str(number), "from_name": from_name, "to_name": to_name, "type": "labels"}
         result.append({**names, "score": entity["score"], "value": value})
@@ -211,6 +210,6 @@ FORMAT = Format(
     count_values(is_export),
     read_tasks,
     LabelStudioWriter,
-    offsets=UNIT,
+    counts_utf16=True,  # its places are those of JavaScript
     left_out={SKIPPED_TASK: "skipped", UNLABELLED_TASK: "unlabelled"},
 )

@@ -23,7 +23,7 @@ from crossner_cli.data.formats.records import Record
 from crossner_cli.data.formats.spans import Item
 from crossner_cli.data.formats.words import TAGS, TEXT, WORDS
 from crossner_cli.data.formats.writer import Piece, Writer, to_text
-from crossner_cli.errors import BadLine, CrossNERError
+from crossner_cli.errors import CrossNERError
 from crossner_cli.run.environment import import_optional
 from crossner_cli.run.storage import to_json
 
@@ -99,10 +99,10 @@ def read_schema(path: Path, column: str = TEXT) -> Any:
 
 
 def _read_rows(file: Any, path: Path) -> Iterator[Record]:
-    """Read the rows of an open Parquet file, a row group in memory at most; one that Python cannot hold is its problem.
+    """Read the rows of an open Parquet file, a row group in memory at most.
 
     Raises:
-        CrossNERError: The file is damaged.
+        CrossNERError: The file is damaged, or holds a value that Python cannot.
     """
     numbers = count(1)
     with file:
@@ -110,11 +110,12 @@ def _read_rows(file: Any, path: Path) -> Iterator[Record]:
         while True:
             try:
                 batch = next(batches, None)
-            except (_pyarrow().ArrowException, OSError) as error:
+                rows = [] if batch is None else batch.to_pylist()
+            except (_pyarrow().ArrowException, OSError, ValueError, OverflowError) as error:
                 raise _unreadable(path, error) from None
             if batch is None:
                 return
-            for row in _read_batch(batch):
+            for row in rows:
                 number = next(numbers)
                 yield Record(row, number, f"{path}, row {number}")
 
@@ -123,7 +124,7 @@ def _open(path: Path, column: str = TEXT) -> Any:
     """Open a Parquet file that has this column, or one of text or words.
 
     Raises:
-        CrossNERError: It is none or damaged, has no column of text or words, or two columns of one name.
+        CrossNERError: It is not a Parquet file or damaged, has no column of text or words, or two columns of one name.
     """
     pyarrow, parquet = _pyarrow(), _pyarrow("pyarrow.parquet")
     try:
@@ -144,27 +145,13 @@ def _open(path: Path, column: str = TEXT) -> Any:
 
 def _unreadable(path: Path, error: Exception) -> CrossNERError:
     reason = " ".join(str(error).split())
-    return CrossNERError(f"{path} cannot be read as Parquet: {reason}.", hint="Give a whole Parquet file.")
-
-
-def _read_batch(batch: Any) -> Sequence[dict[str, Any] | BadLine]:
-    """The rows of a batch; in place of a row with a value that Python cannot hold, the problem."""
-    columns = []
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        try:
-            columns.append(column.to_pylist())
-        except (ValueError, OverflowError) as error:
-            if batch.num_rows > 1:
-                return [row for number in range(batch.num_rows) for row in _read_batch(batch.slice(number, 1))]
-            if isinstance(error, UnicodeDecodeError):
-                return [BadLine("it holds text that is not UTF-8.", hint="Write it anew.")]
-            problem = f"the column {name!r} holds a value that cannot be passed through ({error})."
-            return [BadLine(problem, hint="Write the column as text, or leave it out.")]
-    return [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return CrossNERError(
+        f"{path} cannot be read as Parquet: {reason}.", hint="Give a whole Parquet file of valid text and dates."
+    )
 
 
 def output_schema(passed_through: Any = None) -> Any:
-    """The columns of tagged documents, behind those of the rows they were read from, without those of the same names.
+    """The columns of tagged documents, after those of the rows they were read from, without those of the same names.
 
     If not all inputs were Parquet of one schema, ``passed_through`` is None and other keys are text in one column, as
     JSON.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -34,7 +34,7 @@ def read_records(path: Path, repairs: Repairs, hint: str) -> Iterator[Record]:
         hint: The form of a line, for messages.
 
     Raises:
-        CrossNERError: The file cannot be read, or is no JSON.
+        CrossNERError: The file cannot be read, or is not JSON.
     """
     with open_bytes(path) as stream:
         lines = number_lines(stream, str(path), repairs)
@@ -47,25 +47,22 @@ def read_records(path: Path, repairs: Repairs, hint: str) -> Iterator[Record]:
             return
         rest = list(lines)
         filled = [line for _, line in rest if line.strip()]
-        is_list_a_line = isinstance(first, list) and bool(filled)
-        has_bad_head = isinstance(first, ValueError) and bool(filled) and isinstance(_parse(filled[0]), dict)
-        if is_list_a_line or (has_bad_head and isinstance(_parse(filled[-1]), dict | list)):
+        if filled and isinstance(first, list) or _is_jsonl(filled):
             yield from parse_lines(chain([head], rest), str(path), repairs, hint=hint)
             return
-        text = "\n".join(["\n" * (head[0] - 1) + head[1], *(line for _, line in rest)])
-        yield from _parse_whole(text, str(path))
-
-
-def _parse_whole(text: str, name: str) -> Iterator[Record]:
-    try:
-        values = parse_json(text)
-    except json.JSONDecodeError as error:
-        problem = f"{name}:{error.lineno}: no JSON ({error.msg}, column {error.colno})."
-        raise CrossNERError(problem, hint=BROKEN_HINT) from None
-    except (ValueError, RecursionError) as error:
-        raise CrossNERError(f"{name}: no JSON ({type(error).__name__}).", hint=BROKEN_HINT) from None
+        values = _parse("\n".join(["\n" * (head[0] - 1) + head[1], *(line for _, line in rest)]))
+    if isinstance(values, json.JSONDecodeError):
+        problem = f"{path}:{values.lineno}: it is not JSON ({values.msg}, column {values.colno})."
+        raise CrossNERError(problem, hint=BROKEN_HINT)
+    if isinstance(values, Exception):
+        raise CrossNERError(f"{path}: it is not JSON ({type(values).__name__}).", hint=BROKEN_HINT)
     values = values if isinstance(values, list) else [values]
-    yield from (Record(value, number, f"{name}, record {number}") for number, value in enumerate(values, start=1))
+    yield from (Record(value, number, f"{path}, record {number}") for number, value in enumerate(values, start=1))
+
+
+def _is_jsonl(lines: Sequence[str]) -> bool:
+    """Return whether lines after a broken one are values on their own."""
+    return bool(lines) and isinstance(_parse(lines[0]), dict) and isinstance(_parse(lines[-1]), dict | list)
 
 
 def _parse(line: str) -> Any:
@@ -73,7 +70,7 @@ def _parse(line: str) -> Any:
     try:
         return parse_json(line)
     except (ValueError, RecursionError) as error:
-        return error if isinstance(error, ValueError) else ValueError("RecursionError")
+        return error
 
 
 def parse_lines(lines: Iterable[tuple[int, str]], name: str, repairs: Repairs, *, hint: str) -> Iterator[Record]:
@@ -85,13 +82,11 @@ def parse_lines(lines: Iterable[tuple[int, str]], name: str, repairs: Repairs, *
     for number, line in lines:
         if not line.strip():
             continue
-        try:
-            value, reason = parse_json(line), ""
-        except (ValueError, RecursionError) as error:
-            value = None
-            reason = f" ({error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__})"
+        value = _parse(line)
         if isinstance(value, dict | list):
             yield Record(value, number, f"{name}:{number}")
         else:
-            problem = BadLine(f"found {abbreviate(line)}, which is no JSON object{reason}.", hint=hint)
+            told = value.msg if isinstance(value, json.JSONDecodeError) else type(value).__name__
+            reason = f" ({told})" if isinstance(value, Exception) else ""
+            problem = BadLine(f"found {abbreviate(line)}, which is not a JSON object{reason}.", hint=hint)
             repairs.refuse(problem, f"{name}:{number}")

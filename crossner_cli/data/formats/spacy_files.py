@@ -120,9 +120,9 @@ def _cut_into_tokens(text: str, words: Sequence[Word]) -> tuple[list[str], list[
     tokens: list[str] = []
     spaces: list[bool] = []
     places: list[int] = []
-    behind = 0
+    after = 0
     for start, end in [*((word.start, word.end) for word in words), (len(text), len(text))]:
-        gap = text[behind:start]
+        gap = text[after:start]
         if tokens and gap.startswith(" "):
             spaces[-1] = True
             gap = gap[1:]
@@ -130,7 +130,7 @@ def _cut_into_tokens(text: str, words: Sequence[Word]) -> tuple[list[str], list[
         tokens += pieces
         spaces += [False] * len(pieces)
         places.append(len(tokens) - 1)
-        behind = end
+        after = end
     return tokens, spaces, places[:-1]
 
 

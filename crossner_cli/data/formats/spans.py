@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from crossner_cli.data.files import Repairs, is_writable
@@ -28,9 +28,7 @@ ENTITIES_HINT = (
     'An entity is [start, end, type] or {"start": 3, "end": 8, "type": "location"}: characters of the text, counted'
     " from 0, end exclusive; a character beyond U+FFFF counts as one."
 )
-CHARACTERS = "characters"  # the usual unit of offsets
-# Shares of the entities that are cut, from which on and up to which a unit is taken for a wrong or the right one.
-MOST_CUT, FEW_CUT, FEWEST_ENTITIES = 0.5, 0.1, 2
+MOST_CUT, FEWEST_ENTITIES = 0.5, 2  # share of the entities that are cut, and how many, from which on it is a warning
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ Item = Located | SpannedText
 
 
 def check_strings(values: Sequence[Any], key: str, hint: str) -> None:
-    """Refuse values of a key that are no strings, or that no file can hold.
+    """Refuse values of a key that are not strings, or that cannot be written to a file.
 
     Raises:
         BadLine: There is one.
@@ -95,7 +93,7 @@ def check_strings(values: Sequence[Any], key: str, hint: str) -> None:
         raise BadLine(f"{key} holds a value of type {type(wrong[0]).__name__}, expected strings.", hint=hint)
     if not is_writable("".join(values)):
         way_out = "Write whole characters, as \\ud83d\\ude00 or the character itself."
-        raise BadLine(f"{key} holds half a surrogate pair, which is no character.", hint=way_out)
+        raise BadLine(f"{key} holds half a surrogate pair, which is not a character.", hint=way_out)
 
 
 def abbreviate(value: Any) -> str:
@@ -105,7 +103,7 @@ def abbreviate(value: Any) -> str:
 
 
 def check_type(name: Any) -> str:
-    """Return the name of an entity type; refuse what can be none."""
+    """Return the name of an entity type; refuse what cannot be one."""
     if isinstance(name, int | float) and not isinstance(name, bool):
         raise BadLine(
             f"found the type {name}, a number: the file does not say which type it stands for.",
@@ -116,26 +114,29 @@ def check_type(name: Any) -> str:
     return name
 
 
-def to_sentences(items: Sequence[Item], name: str, repairs: Repairs, *, unit: str | None = None) -> Iterator[Located]:
+def to_sentences(
+    items: Sequence[Item], name: str, repairs: Repairs, *, counts_utf16: bool = False
+) -> Iterator[Located]:
     """Cut texts into sentences; sentences pass through.
 
     Args:
         items: Sentences and texts of a file.
         name: The file's name, for messages.
-        repairs: Counts repairs, and warns of offsets that are not counted in characters.
-        unit: Unit of the offsets, one of ``UNITS``; None: characters, unless another unit clearly fits better.
+        repairs: Counts repairs, and warns of offsets that cut words.
+        counts_utf16: Whether offsets count UTF-16 code units, not characters.
 
     Raises:
         CrossNERError: An entity is not in its text.
     """
-    unit = unit or _find_unit([each for each in items if isinstance(each, SpannedText)], name, repairs)
+    if not counts_utf16:
+        _warn_of_cut_entities([each for each in items if isinstance(each, SpannedText)], name, repairs)
     for item in items:
         if isinstance(item, Located):
             yield item
             continue
         try:
-            find = _character_of(item.text, unit)
-            places = [_place(each, item, find, unit, repairs) for each in item.entities]
+            find = _character_of(item.text, counts_utf16=counts_utf16)
+            places = [_place(each, item, find, repairs) for each in item.entities]
         except BadLine as problem:
             repairs.refuse(problem, item.place)
             continue
@@ -146,15 +147,10 @@ def to_sentences(items: Sequence[Item], name: str, repairs: Repairs, *, unit: st
             yield Located(replace(sentence, place=item.place), [item.number] * len(sentence.words), item.task)
 
 
-def _place(
-    entity: Entity, item: SpannedText, find: Callable[[int], int], unit: str, repairs: Repairs
-) -> tuple[int, int, str]:
+def _place(entity: Entity, item: SpannedText, find: Callable[[int], int], repairs: Repairs) -> tuple[int, int, str]:
     """The characters of an entity, which are checked against its own text."""
     start, end, text = find(entity.start), find(entity.end), item.text
     if not 0 <= start < end:
-        if unit != CHARACTERS:
-            hint = "Export the file again, and leave it as it is."
-            raise BadLine(f"found the entity {entity} outside of its text; offsets count {unit}.", hint=hint)
         raise BadLine(f"found the entity {entity} in a text of {len(text)} characters.", hint=ENTITIES_HINT)
     if entity.text is not None and entity.text != text[start:end]:
         if not _is_same(entity.text, text[start:end]):
@@ -177,75 +173,39 @@ def _plain(text: str) -> str:
     return "".join(text.split())
 
 
-def _utf16_places(text: str) -> Iterator[int]:
-    for place, character in enumerate(text):
-        yield place
-        if character > "\uffff":
-            yield -1
-
-
-def _byte_places(text: str) -> Iterator[int]:
-    for place, character in enumerate(text):
-        yield place
-        yield from [-1] * (len(character.encode("utf-8", "surrogatepass")) - 1)
-
-
-# Units that offsets may be counted in: the character of each unit of a text, -1 inside a character.
-UNITS: dict[str, Callable[[str], Iterator[int]]] = {
-    "UTF-16 code units": _utf16_places,
-    "bytes of UTF-8": _byte_places,
-}
-
-
-def _character_of(text: str, unit: str) -> Callable[[int], int]:
-    """A function that gives the character at an offset of a text, its end included; -1 if there is none."""
-    end = len(text)
-    is_plain = unit == CHARACTERS or text.isascii()
-    places = range(end + 1) if is_plain else [*UNITS[unit](text), end]
+def _character_of(text: str, *, counts_utf16: bool) -> Callable[[int], int]:
+    """A function that gives the character at an offset of a text, its end included; -1 without one."""
+    places: Sequence[int] = range(len(text) + 1)
+    if counts_utf16 and not text.isascii():
+        units = [[place, -1] if character > "\uffff" else [place] for place, character in enumerate(text)]
+        places = [*chain.from_iterable(units), len(text)]
     return lambda offset: places[offset] if 0 <= offset < len(places) else -1
 
 
-def _find_unit(texts: Sequence[SpannedText], name: str, repairs: Repairs) -> str:
-    """The unit that offsets are counted in: characters, unless these cut most entities and another unit hardly any."""
-    differing = [each for each in texts if not each.text.isascii()]
-    for considered in (texts, differing):
-        cut, entities = _count_cut(considered, CHARACTERS)
+def _warn_of_cut_entities(texts: Sequence[SpannedText], name: str, repairs: Repairs) -> None:
+    """Warn if most entities begin or end inside words, in all texts or in those that are not ASCII alone."""
+    for considered in (texts, [each for each in texts if not each.text.isascii()]):
+        entities = sum(len(each.entities) for each in considered)
+        cut = sum(map(_count_cut, considered))
         if entities >= FEWEST_ENTITIES and cut > MOST_CUT * entities:
-            break
-    else:
-        return CHARACTERS
-    for unit in UNITS:
-        left, _ = _count_cut(considered, unit)
-        if left <= FEW_CUT * entities:
             repairs.warnings.append(
-                f"{name}: offsets are read as {unit}. Counted in characters, {cut} of {entities} entities would begin"
-                f" or end inside words; counted in this unit, {left} do."
+                f"{name}: {cut} of {entities} entities begin or end inside words. An entity gets whole words, the"
+                " particles of Korean with them: label whole words. Or do offsets count another text, or bytes, or"
+                " UTF-16 code units?"
             )
-            return unit
-    repairs.warnings.append(
-        f"{name}: {cut} of {entities} entities begin or end inside words. An entity gets whole words, the particles of"
-        " Korean with them: label whole words. Or are offsets counted from another text?"
+            return
+
+
+def _count_cut(text: SpannedText) -> int:
+    """Count the entities of a text that begin or end inside a word, or have another text than their place."""
+    words = find_words(text.text) if text.entities else []
+    inside = {place for word in words for place in range(word.start + 1, word.end)}
+    return sum(
+        each.start in inside
+        or each.end in inside
+        or (each.text is not None and not _is_same(each.text, text.text[each.start : each.end]))
+        for each in text.entities
     )
-    return CHARACTERS
-
-
-def _count_cut(texts: Sequence[SpannedText], unit: str) -> tuple[int, int]:
-    """How many entities a unit cuts inside words, or finds with another text, and how many there are."""
-    cut = entities = 0
-    for each in texts:
-        if not each.entities:
-            continue
-        words = find_words(each.text)
-        inside = {place for word in words for place in range(word.start + 1, word.end)}
-        find = _character_of(each.text, unit)
-        for entity in each.entities:
-            start, end = find(entity.start), find(entity.end)
-            is_wrong = start < 0 or end < 0 or start in inside or end in inside
-            if not is_wrong and entity.text is not None:
-                is_wrong = not _is_same(entity.text, each.text[start:end])
-            cut += is_wrong
-            entities += 1
-    return cut, entities
 
 
 def tag_text(text: str, entities: Sequence[tuple[int, int, str]]) -> tuple[list[Sentence], Counter[str]]:

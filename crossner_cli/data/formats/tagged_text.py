@@ -45,11 +45,11 @@ def parse_tags(text: str) -> tuple[str, list[Entity], int]:
     parts: list[str] = []
     entities: list[Entity] = []
     open_tags: list[tuple[str, str, int]] = []
-    behind = length = nested = 0
+    after = length = nested = 0
     for match in _TAG.finditer(text):
-        parts.append(text[behind : match.start()])
-        length += match.start() - behind
-        behind = match.end()
+        parts.append(text[after : match.start()])
+        length += match.start() - after
+        after = match.end()
         if not match[1]:
             kind = _ATTRIBUTE.search(match[3] or "")
             open_tags.append((match[2], kind[1] if kind else match[2], length))
@@ -64,7 +64,7 @@ def parse_tags(text: str) -> tuple[str, list[Entity], int]:
             entities.append(Entity(start, length, check_type(kind_name)))
     if open_tags:
         raise BadLine(f"the tag <{open_tags[-1][0]}> is not closed.", hint=HINT)
-    return "".join([*parts, text[behind:]]), entities, nested
+    return "".join([*parts, text[after:]]), entities, nested
 
 
 def _read_tagged_lines(path: Path, repairs: Repairs) -> Iterator[SpannedText]:

@@ -25,15 +25,15 @@ class TextWriter(Writer):
         """Write a line. Characters that a terminal would obey are replaced. Colours are by type."""
         import typer
 
-        text, parts, behind = tagged.document.text, [], 0
+        text, parts, after = tagged.document.text, [], 0
         for entity in sorted(tagged.entities, key=lambda entity: (entity["start"], entity["end"])):
             shown, label = _on_one_line(entity["text"]), _on_one_line(f" {entity['type']} {entity['score']:.2f}")
             if self.is_coloured:
                 colour = COLOURS[self.types.index(entity["type"]) % len(COLOURS)]
                 shown, label = typer.style(shown, fg=colour, bold=True), typer.style(label, fg=colour)
-            parts += [_on_one_line(text[behind : entity["start"]]), f"[{shown}{label}]"]
-            behind = entity["end"]
-        return f"{''.join(parts)}{_on_one_line(text[behind:])}\n"
+            parts += [_on_one_line(text[after : entity["start"]]), f"[{shown}{label}]"]
+            after = entity["end"]
+        return f"{''.join(parts)}{_on_one_line(text[after:])}\n"
 
 
 def _on_one_line(text: str) -> str:
