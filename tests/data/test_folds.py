@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_cli.data.domains import find_domain, read_domain
+from crossner_cli.data.domains import find_domain
 from crossner_cli.data.folds import FEWEST_WORDS, NEARLY_EQUAL, group_near_equal, split_into_folds
+from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import to_spans
 
