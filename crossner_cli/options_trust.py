@@ -20,6 +20,10 @@ class CrossValidate(Finetune):
     name: str | None = option(FOLDS, "Folder of this stage in the run.", panel=EVERY_COMMAND, counts=False)
     folds: int = option(5, "Parts of the sentences; each is tagged by a tagger that learnt the others.", minimum=2)
     with_dev: bool = option(False, "Also divide the dev sentences.")
+    forecast: bool = option(
+        False,
+        "Also train on half of the sentences, to estimate what more of them would bring; takes half as long again.",
+    )
     keep: Literal["best", "last"] = option("last", "Epoch to keep; best is chosen on dev.")
     silver_weight: float = option(
         0.0,

@@ -273,15 +273,22 @@ class CountedModel:
 
     def count(self, types: Sequence[str]) -> EntityCounts:
         """Count its entities by run, sentence and column: all types, then each of ``types``."""
-        correct = [
-            [[span for span in spans if span in right] for spans, right in zip(side, self.gold, strict=True)]
-            for side in self.predicted
-        ]
-        return EntityCounts(
-            np.stack([_count_types(side, types) for side in correct]),
-            np.stack([_count_types(side, types) for side in self.predicted]),
-            _count_types(self.gold, types),
-        )
+        return count_entities(self.gold, self.predicted, types)
+
+
+def count_entities(
+    gold: Sequence[Sequence[Span]], predicted: Sequence[Sequence[Sequence[Span]]], types: Sequence[str]
+) -> EntityCounts:
+    """Count the entities of each run by sentence and column: all types, then each of ``types``."""
+    correct = [
+        [[span for span in spans if span in right] for spans, right in zip(side, gold, strict=True)]
+        for side in predicted
+    ]
+    return EntityCounts(
+        np.stack([_count_types(side, types) for side in correct]),
+        np.stack([_count_types(side, types) for side in predicted]),
+        _count_types(gold, types),
+    )
 
 
 def _count_types(sentences: Sequence[Sequence[Span]], types: Sequence[str]) -> NDArray[np.int32]:

@@ -77,6 +77,12 @@ def result_tables(result: EvaluateResult, _: Manifest | None = None, *, is_short
     if has_intervals:
         lines.append("In brackets: 95 % intervals, by bootstrap over the sentences")
     lines += result.notes
+    if result.forecast:
+        gain, low, high = (figures.count(result.forecast[name]) for name in ("gain", "low", "high"))
+        lines.append(
+            f"Forecast: about {gain} F1 more with {result.forecast['sentences']} more sentences ({low} to {high}), by a"
+            f" power law: F1 {figures.score(result.forecast['half_f1'])} with half of the sentences"
+        )
     return [*blocks, *map(Line, lines), *(Line(f"{WARNING}{warning}") for warning in result.warnings)]
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from crossner_cli.data.folds import group_near_equal, split_into_folds
 from crossner_cli.data.sentences import SILVER, Sentence
@@ -15,13 +17,13 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.finished import OUT_OF_FOLD, prediction_file_names
 from crossner_cli.evaluation.folds import (
     FoldPrediction,
-    add_intervals,
+    forecast_gain,
     read_predictions,
     score_predictions,
     summarise_folds,
     write_predictions,
 )
-from crossner_cli.evaluation.scores import describe_mode
+from crossner_cli.evaluation.scores import Scored, describe_mode
 from crossner_cli.methods.contract import gives_distributions
 from crossner_cli.options_trust import CrossValidate
 from crossner_cli.run.directory import Manifest, RunDirectory
@@ -80,7 +82,8 @@ def run(run: RunDirectory, options: CrossValidate, engine: Engine) -> Work[Manif
             words=sum(len(sentence.words) for sentence in folds.sentences),
             precision=options.precision,
             warnings=[],
-            models={stage.name: summarise_folds(scored)},
+            models={stage.name: summarise_folds(folds.sentences, scored, "conll", options.seed)},
+            forecast=(yield from folds.forecast_gain(scored)) if options.forecast else None,
             notes=[
                 f"Each tagger learnt {options.folds - 1} of {options.folds} parts of these sentences: one that learns"
                 " all of them is a little better."
@@ -89,8 +92,7 @@ def run(run: RunDirectory, options: CrossValidate, engine: Engine) -> Work[Manif
 
         def finish() -> Manifest:
             shutil.rmtree(stage.draft / TAGGED)
-            complete = add_intervals(stage.draft, result, options.seed)
-            return finish_evaluation(stage, complete, folds.sentences, None, recipe.start.lineage)
+            return finish_evaluation(stage, result, folds.sentences, None, recipe.start.lineage)
 
         return engine.on_main(finish)
 
@@ -141,24 +143,40 @@ class Folds:
     sentences: Sequence[Sentence]
     fold_of: Sequence[int]
 
-    def tag_all(self, seed: int) -> Work[list[FoldPrediction]]:
-        """Tag all folds with taggers of one seed; those that were tagged before an interruption are read."""
+    def tag_all(self, seed: int, *, of_half: bool = False) -> Work[list[FoldPrediction]]:
+        """Tag all folds with taggers of one seed; those that were tagged before an interruption are read.
+
+        With ``of_half`` each tagger learns half of the other folds.
+        """
         found: dict[int, FoldPrediction] = {}
         for fold in sorted(set(self.fold_of)):
             numbers = [number for number, each in enumerate(self.fold_of) if each == fold]
-            path = self.job.stage.draft / TAGGED / f"seed-{seed}-fold-{fold + 1}.jsonl"
+            path = self.job.stage.draft / TAGGED / f"{'half-' * of_half}seed-{seed}-fold-{fold + 1}.jsonl"
             if not path.is_file():
                 held_out = [self.sentences[number] for number in numbers]
-                predictions = yield from self._tag_fold(seed, fold, held_out)
+                predictions = yield from self._tag_fold(seed, fold, held_out, of_half=of_half)
                 self.job.engine.on_main(lambda: write_predictions(path, held_out, predictions))  # noqa: B023
             found |= dict(zip(numbers, read_predictions(path), strict=True))
         return [found[number] for number in range(len(self.sentences))]
 
-    def _tag_fold(self, seed: int, fold: int, held_out: Sequence[Sentence]) -> Work[list[FoldPrediction]]:
+    def forecast_gain(self, scored: Mapping[str, Scored]) -> Work[dict[str, Any]]:
+        """Tag all folds with taggers of half of the sentences, and forecast what more sentences would bring."""
+        of_half = {}
+        for seed in self.job.recipe.seeds:
+            predictions = yield from self.tag_all(seed, of_half=True)
+            of_half[str(seed)] = score_predictions(self.sentences, predictions, "conll")
+        return forecast_gain(self.sentences, of_half, scored, len(set(self.fold_of)), self.job.recipe.options.seed)
+
+    def _tag_fold(
+        self, seed: int, fold: int, held_out: Sequence[Sentence], *, of_half: bool
+    ) -> Work[list[FoldPrediction]]:
         """Train a tagger on the other folds, and tag this one with it."""
         job = self.job
         task = f"{job.stage.name}, seed {seed}, fold {fold + 1} of {len(set(self.fold_of))}"
         others = [sentence for sentence, each in zip(self.sentences, self.fold_of, strict=True) if each != fold]
+        if of_half:
+            task += ", half of the sentences"
+            others = random.Random(seed).sample(others, len(others) // 2)
         dev = self.data.dev if job.recipe.options.chooses_on_dev else []
         data = dataclasses.replace(self.data, labelled={**self.data.labelled, "target": others}, dev=dev)
         tagger = (yield from job.fit_tagger(data, seed, task)).tagger

@@ -19,7 +19,6 @@ from crossner_cli.evaluation.finished import (
     prediction_file_names,
 )
 from crossner_cli.evaluation.folds import (
-    add_intervals,
     read_predictions,
     score_predictions,
     summarise_folds,
@@ -65,11 +64,12 @@ def score_folds(
             scored[label][seed] = score_predictions(sentences, predictions, options.mode)
             if engine.is_main:
                 write_predictions(stage.draft / names[label, seed], sentences, predictions)
-        models = {label: summarise_folds(seeds) for label, seeds in scored.items()}
+        models = {
+            label: summarise_folds(sentences, seeds, options.mode, options.seed) for label, seeds in scored.items()
+        }
         first = next(iter(folds.values())).result
         notes = list(dict.fromkeys(note for each in folds.values() for note in each.result.notes))
         result = replace(first, **describe_mode(options.mode), models=models, notes=notes, forecast=None)
-        result = engine.on_main(lambda: add_intervals(stage.draft, result, options.seed))
         taggings = [
             Tagging(label, seed, each.tags, each.scheme, is_shown=seed == next(iter(scored[label])))
             for label, seeds in scored.items()

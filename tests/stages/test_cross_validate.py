@@ -105,6 +105,17 @@ def test_an_interrupted_command_goes_on_with_the_fold_and_ends_alike(
     assert "already done" in told(*line)
 
 
+def test_a_forecast_trains_on_half_of_the_other_folds(
+    run: Path, tiny_encoder_folder: Path, learnt: list[tuple[list[Sentence], list[Sentence]]]
+) -> None:
+    line = ("cross-validate --forecast", *FOLDS, "--encoder", tiny_encoder_folder, "--run", run)
+    forecast = crossner(*line)["result"]["forecast"]
+    assert forecast["sentences"] == 100 and 0 <= forecast["low"] <= forecast["high"]
+    for (seen, tagged), (half, again) in zip(learnt[:3], learnt[3:], strict=True):
+        assert tagged == again and len(half) == len(seen) // 2
+        assert {sentence.words for sentence in half} <= {sentence.words for sentence in seen}
+
+
 def test_folds_are_evaluated_compared_and_reported_as_a_test_split(run: Path, tiny_encoder_folder: Path) -> None:
     line = ("cross-validate", *FOLDS, "--encoder", tiny_encoder_folder, "--run", run)
     of_folds = crossner(*line)["result"]
