@@ -5,19 +5,17 @@ from __future__ import annotations
 import bz2
 import gzip
 import random
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from builders.dumps import ONTOLOGY, OWL, RESOURCE, labels, ontology, types
+from builders.dumps import OWL, RESOURCE, labels, ontology, types
 from builders.events import drain
 from builders.timing import within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.corpus.dbpedia import SPECIALISED_CLASSES, Hierarchy, RdfNames, expand_types, write_names
+from crossner_cli.corpus.dbpedia import Hierarchy, write_names
 from crossner_cli.corpus.triples import LABEL, TYPE, is_triples, read_triples
-from crossner_cli.data.domains import known_domains
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Notice
 
@@ -211,27 +209,6 @@ CHAIN = ontology(*(f"C{number}:C{number + 1}" for number in range(4000)))
 def test_what_would_take_time_without_bound_is_refused(tmp_path, files, said):
     with within(10):
         assert said in refusal(tmp_path, files).problem
-
-
-def test_many_types_of_an_entity_and_long_chains_take_no_time(tmp_path):
-    given = types(*(f"Ada:T{number}" for number in range(20_000)))
-    with within(20):
-        lines, found, _ = write(tmp_path, {"o.nt": CHAIN, "t.nt": given, "l.nt": labels("Ada")})
-        assert len(lines) == 20_000 and len(found.hierarchy.below("C4000")) == 4001
-
-
-def test_a_type_stands_for_the_classes_below_it():
-    hierarchy = Hierarchy({f"{ONTOLOGY}{a}": {f"{ONTOLOGY}{b}"} for a, b in (("Poet", "Writer"), ("Writer", "Person"))})
-    found = RdfNames(Counter(Poet=2, Person=1), hierarchy, {})
-    assert expand_types({"Person"}, found) == ({"Poet", "Person"}, {"Person": ["Person", "Poet"]})
-    assert expand_types({"writer", "song"}, found) == ({"Poet", "song"}, {"writer": ["Poet"]})
-
-
-def test_the_types_with_classes_belong_to_one_domain():
-    domains = [
-        known_domains()[name].types for name in ("politics", "science", "music", "literature", "ai", "conll2003")
-    ]
-    assert all(sum(entity_type in types for types in domains) == 1 for entity_type in SPECIALISED_CLASSES)
 
 
 def test_triples_that_do_not_count_are_passed_over(tmp_path):

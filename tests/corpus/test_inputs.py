@@ -140,18 +140,6 @@ def test_names_of_training_sentences_are_on_one_line_each(inputs):
     assert levels["entity"] == ["I saw Big Ben Tower today."]
 
 
-def test_lists_of_several_kinds_are_taken_together(inputs):
-    (inputs / "more.tsv").write_text("Night Song\tsong\n")
-    options = with_dump(inputs)
-    options["entities"] += [Path("train"), inputs / "more.tsv"]
-    result, levels, _ = prepare(inputs, **options)
-    assert levels["entity"] == ["Their singer Ada Roe met Bob Fox.", "They sang Night Song in Rome."]
-    assert result["corpus"]["names"]["types"]["song"] == 1
-    assert result["corpus"]["names"]["names_with_several_types"] == 2  # Ada Roe and Rome
-    _, levels, _ = prepare(inputs, **options, specialised_types="song,musicalartist")
-    assert levels["task"] == levels["entity"] == ["Their singer Ada Roe met Bob Fox.", "They sang Night Song in Rome."]
-
-
 def test_what_cannot_be_prepared_is_told_and_leaves_nothing(inputs):
     text = inputs / "text.txt"
     text.write_text("Ada Roe left.\n")

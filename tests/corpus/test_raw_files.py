@@ -12,13 +12,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.corpus.raw_files import digest_corpus, find_corpus_files, raw_format, read_texts, refuse_labelled
+from crossner_cli.corpus.raw_files import digest_corpus, find_corpus_files, read_texts, refuse_labelled
 from crossner_cli.data import files as files_module
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.storage import digest_folder, write_json
@@ -285,12 +284,6 @@ def test_a_pipe_is_read_once(tmp_path):
     writer.start()
     assert read(path) == ["Ada", "Bob"]
     writer.join()
-
-
-def test_the_name_tells_the_format():
-    names = ["a.txt", "a", "a.gz.txt", ".gz", "a.JSONL.GZ", "a.parquet", "a.xml.bz2", "a.xml-p1p41242.bz2"]
-    forms = [*["text"] * 4, "jsonl", "parquet", "xml", "xml"]
-    assert [raw_format(Path(name)) for name in names] == forms
 
 
 def test_memory_does_not_grow_with_what_is_compressed(tmp_path):

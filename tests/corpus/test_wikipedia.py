@@ -73,25 +73,6 @@ def test_depth_bounds_how_far_below_a_category_articles_are_taken(wiki, depth, k
     assert extract(wiki, ["Music"], depth)[0] == lines[:kept]
 
 
-def test_what_was_read_is_counted(wiki):
-    _, record, notices = extract(wiki, ["Music"], 4)
-    assert record == {
-        "categories": ["Music"],
-        "depth": 4,
-        "categories_by_depth": [1, 1, 1, 1, 1],
-        "pages": 14,
-        "redirects": 1,
-        "articles": 5,
-        "kept": 4,
-        "paragraphs": 5,
-        "malformed": 0,
-    }
-    assert notices == [
-        "Categories reached from Music: 1 at depth 0, 1 at depth 1, 1 at depth 2, 1 at depth 3, 1 at depth 4.",
-        "Wikipedia: 14 pages read, 1 redirects skipped, 4 of 5 articles kept with 5 paragraphs.",
-    ]
-
-
 def test_articles_of_several_categories_are_taken_however_spelt_and_without_one_all(wiki):
     assert extract(wiki, ["Category:films", "quiet_trios"])[0] == ["The Owls sing.", "Hush hums.", "A film runs."]
     lines, record, _ = extract(wiki, [])
@@ -282,14 +263,6 @@ def test_a_namespace_that_is_no_number_is_none_that_is_wanted(tmp_path, number):
     assert extract(path, [])[0] == ["A harp."]
 
 
-def test_pages_that_close_nothing_are_counted(tmp_path):
-    path = tmp_path / "wiki.xml"
-    path.write_bytes(dump([page("Bad", "{{a|" * 900), page("Good", "A harp. [0, 1) " * 90)]))
-    lines, record, notices = extract(path, [])
-    assert len(lines) == 1 and record["malformed"] == 1 and record["kept"] == 1
-    assert "1 left out" in notices[-1]
-
-
 def test_categories_are_named_as_the_wiki_stores_them():
     site = Site(names={CATEGORY: {"category", "kategorie", "user category"}})
     text = "[[category:rock_bands ]][[Kategorie : A&amp;B|x]][[User category:C]][[:Category:D]]"
@@ -297,14 +270,3 @@ def test_categories_are_named_as_the_wiki_stores_them():
     assert make_category_finder(site)(text) == ["Rock bands", "A&B", "C"]
     site.capitalises = False
     assert make_category_finder(site)("[[Category:rock]]") == ["rock"]
-
-
-def test_a_dump_gives_pages_whose_text_was_cut_into_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(mediawiki_dump, "CHUNK", 7)
-    path = tmp_path / "wiki.xml"
-    path.write_bytes(dump(PAGES))
-    pages = list(DumpReader(path, {0, CATEGORY}).pages())
-    titles = [each.partition("<title>")[2].partition("</title>")[0] for each in PAGES]
-    assert [each.title for each in pages] == [title for title in titles if not title.startswith("Template:")]
-    assert [each.title for each in pages if each.is_redirect] == ["Category:Bands, old", "Owls"]
-    assert next(each.text for each in pages if each.title == "Three") == "Three play.\n\nThey stop.[[Category:Trios]]"

@@ -350,15 +350,6 @@ def test_a_damaged_cached_file_is_fetched_again_and_a_cache_that_cannot_be_writt
     assert "cannot be written" in failure("toy") and "CROSSNER_CACHE" in failure("toy")
 
 
-@pytest.mark.parametrize(
-    ("own", "shared", "expected"), [("/a", "/b", "/a"), ("", "/b", "/b/crossner"), ("", "", "/c/.cache/crossner")]
-)
-def test_the_cache_is_where_the_user_keeps_caches(monkeypatch, own, shared, expected):
-    for name, value in {"CROSSNER_CACHE": own, "XDG_CACHE_HOME": shared, "HOME": "/c"}.items():
-        monkeypatch.setenv(name, value)
-    assert domains.cache_folder() == Path(expected)
-
-
 def test_the_list_tells_size_types_licence_and_source_of_every_data_set_and_only_safe_names_and_addresses():
     listed = known_domains()
     names = """conll2003 politics science music literature ai mit-movie mit-restaurant broad-twitter bionlp13cg

@@ -1,6 +1,5 @@
 """Statistics of labelled data, against counts by hand and by brute force, and a warning for each thing gone wrong."""
 
-import json
 import os
 from collections import Counter
 from itertools import product
@@ -75,14 +74,6 @@ def test_a_mention_is_seen_only_with_the_same_words_and_type():
         "seen_in_train": {"distinct": 1, "occurrences": 2},
         "seen_in_source_train": {"distinct": 0, "occurrences": 0},
     }
-
-
-def test_a_domain_without_train_is_compared_with_the_source_only():
-    found = domain_statistics({"test": [ROME]}, [sentence("Rome/B-club")])
-    assert found["mentions"] == {
-        "test": {"distinct": 1, "occurrences": 1, "seen_in_source_train": {"distinct": 1, "occurrences": 1}}
-    }
-    assert json.loads(json.dumps(found)) == found
 
 
 def test_words_are_lower_cased_and_neither_stop_words_nor_punctuation_count_as_vocabulary():
@@ -164,9 +155,6 @@ def warn(tmp_path):
 
 def rows(*words):
     return "".join(f"{word}\tO\n" for word in words)
-
-
-DAYS = rows("It", "rained", "in", "Rome", "today")
 
 
 NO_DEV = "The {0} '{0}' has no dev sentences to choose the best epoch on: --dev-from-train 0.1 takes it from train"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 
 import pytest
+from builders.scores import conll_entities
 from builders.spans import sentences_with_spans
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,23 +30,6 @@ def prefixed(prefixes: str, types: tuple[str, ...] = ("x", "y")) -> st.SearchStr
     return st.lists(st.sampled_from(["O", *tags]), max_size=8)
 
 
-def conlleval_chunks(tags: list[str]) -> list[tuple[int, int, str]]:
-    """The published rule, word for word: where a chunk ends and where one starts, by prefix and type of neighbours."""
-    pairs = [("O", "")] + [(tag[0], tag[2:]) for tag in tags] + [("O", "")]
-    chunks, start = [], 0
-    is_open = False
-    for place in range(1, len(pairs)):
-        (p, t), (q, u) = pairs[place - 1], pairs[place]
-        ends = p in "ES" or (p in "BI" and q in "BSO") or (p != "O" and t != u)
-        starts = q in "BS" or (p in "ESO" and q in "EI") or (q != "O" and t != u)
-        if ends and is_open:
-            chunks.append((start, place - 1, t))
-            is_open = False
-        if starts:
-            start, is_open = place - 1, True
-    return chunks
-
-
 @given(sentences_with_spans(), st.sampled_from(["bio", "bioes"]))
 def test_spans_survive_being_written_as_tags(case, scheme):
     spans, length = case
@@ -58,18 +41,7 @@ def test_spans_survive_being_written_as_tags(case, scheme):
 
 @given(prefixed("BIES"))
 def test_any_sequence_is_read_as_conlleval_reads_it(tags):
-    assert to_spans(tags) == conlleval_chunks(tags)
-
-
-@given(prefixed("BI"))
-def test_what_was_read_is_legal_when_written_and_read_the_same_again(tags):
-    spans = to_spans(tags)
-    for scheme in ("bio", "bioes"):
-        written = to_tags(spans, len(tags), scheme)
-        assert illegal_positions(written, scheme) == []
-        assert to_spans(written) == spans
-    if not illegal_positions(tags, "bio"):
-        assert to_tags(spans, len(tags), "bio") == tags
+    assert [to_spans(tags)] == conll_entities([tags])
 
 
 def test_bilou_and_bmes_are_read_as_bioes_and_nothing_as_bio():
@@ -152,15 +124,6 @@ def test_a_data_set_is_known_by_its_name_but_not_where_its_types_are_those_of_an
     tag_set = TagSet({"songs": ("person", "song"), "news": ("person", "place")})
     assert tag_set.choose_domain(name, types) == domain
     assert all(tag_set.of("elsewhere")) and all(tag_set.of(""))
-
-
-@pytest.mark.parametrize("scheme", ["bio", "bioes"])
-def test_a_tag_set_survives_json(scheme):
-    tag_set = TagSet({"news": ("person", "a-b", "é"), "songs": ("artist",), "none": ()}, scheme)
-    again = TagSet.from_json(json.loads(json.dumps(tag_set.to_json())))
-    assert again == tag_set
-    assert again.tags == tag_set.tags
-    assert again.to_ids(tag_set.tags) == list(range(len(tag_set)))
 
 
 @pytest.mark.parametrize("form", ["{0}-{1}", "{0}_{1}", "{0}:{1}", "{0}/{1}", "{0}.{1}", "{1}-{0}", "{1}_{0}"])

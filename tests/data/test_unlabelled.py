@@ -242,22 +242,6 @@ def test_what_is_not_parquet_or_holds_values_that_python_cannot_is_refused(tmp_p
         read_documents([b""], "stdin", Repairs(), input_format="parquet")
 
 
-def test_parquet_parts_are_joined_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr(module, "ROWS_WRITTEN", 5)
-    schema, parts = module.output_schema(), []
-    for number in range(7):
-        rows = [{"text": f"{number} {row}", "words": [], "tags": []} for row in range(2)]
-        parts.append(tmp_path / f"{number}.parquet")
-        parts[-1].write_bytes(module.rows_to_bytes(rows, schema))
-    module.join_files(parts, schema, tmp_path / "whole")
-    whole = parquet.ParquetFile(tmp_path / "whole")
-    assert whole.read().column("text").to_pylist() == [f"{number} {row}" for number in range(7) for row in range(2)]
-    assert [whole.metadata.row_group(number).num_rows for number in range(whole.num_row_groups)] == [6, 6, 2]
-    module.join_files([], schema, tmp_path / "none")
-    assert parquet.read_table(tmp_path / "none").num_rows == 0
-
-
 def test_numbers_that_json_lacks_are_null(tmp_path: Path) -> None:
     values = [float("nan"), float("inf"), 0.5]
     path = write_parquet(tmp_path / "in.parquet", text=["a", "b", "c"], x=values, pair=[{"y": each} for each in values])

@@ -98,15 +98,6 @@ def test_brat_gives_every_type_a_name_of_its_own_and_reports_those_it_changed() 
     assert make_writer("jsonl", types=types).notes == make_writer("brat", types=("place",)).notes == []
 
 
-def test_brat_cuts_an_entity_at_the_end_of_a_line() -> None:
-    document = Document("see New\nYork now", segment("see New\nYork now"))
-    entity = {"start": 4, "end": 12, "type": "place", "text": "New\nYork", "score": 0.5}
-    (_, _), (_, annotations) = make_writer("brat", types=("place",)).write(
-        [(1, TaggedDocument(document, [], [entity], 0))], Totals()
-    )
-    assert annotations == b"T1\tplace 4 7;8 12\tNew York\n#1\tAnnotatorNotes T1\tscore 0.5\n"
-
-
 def read_paragraph(markup: str) -> tuple[str, list[tuple[int, int, str]]]:
     """The text of a paragraph without the names of types, and its marks: start, end and type."""
     paragraph = ElementTree.fromstring(markup)
