@@ -158,25 +158,17 @@ class Command:
         return str(getattr(self, name)) == value if value else bool(self.given(name))
 
     def stage_request(self, inputs: Mapping[str, str]) -> StageRequest:
-        """Make the request of a command with these options to a run directory.
-
-        ``inputs`` has the digest of everything that the result depends on, by name.
-        """
+        """Make the request of a command with these options to a run directory, from the digests of its inputs."""
         return StageRequest(
             self.command,
             self.record(),
             inputs,
             self.name,
             self.force,
-            self.defaults(),
+            {field.name: to_json(default_of(field)) for field in dataclasses.fields(self)},
             replaces=self.replaces,
             makes_taggers=self.makes_taggers,
         )
-
-    @classmethod
-    def defaults(cls) -> dict[str, Any]:
-        """The default values of the options in ``record``."""
-        return {field.name: to_json(default_of(field)) for field in dataclasses.fields(cls) if field.metadata["counts"]}
 
 
 @dataclass(frozen=True, kw_only=True)

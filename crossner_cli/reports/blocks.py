@@ -27,19 +27,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text.
-
-    Args:
-        rows: As many texts as columns.
-        summary: Rows below a rule, as totals and means.
-        texts: Columns of words; the others hold numbers, which are never cut.
-    """
+    """A table of text."""
 
     title: str
     columns: Row
     rows: Sequence[Row]
-    summary: Sequence[Row] = ()
-    texts: tuple[int, ...] = (0,)
+    summary: Sequence[Row] = ()  # below a rule, as totals and means
+    texts: tuple[int, ...] = (0,)  # columns of words; the others hold numbers, which are never cut
 
 
 Block = Line | Table

@@ -15,19 +15,14 @@ from crossner_cli.run.results import Record
 class Column:
     """A column of ``report``.
 
-    Args:
-        name: Its name in CSV and JSON.
-        value: Its value for a model and one of its seeds, a JSON value; None if it is not known.
-        title: Its heading in the table of models.
-        format: Turns the value into the text of the table.
-        shown: Where the table has it. ``varying``: where models differ in it; ``further``: where two models are not
-            told apart without it; ``never``: in CSV and JSON only. What is shown must be the same for all seeds.
+    The table of models has it where models differ in it (``varying``), where two models are not told apart without it
+    (``further``), or ``never``. What is shown must be the same for all seeds.
     """
 
-    name: str
-    value: Callable[[MeasuredModel, str], Any]
-    title: str = ""
-    format: Callable[[Any], str] = str
+    name: str  # in CSV and JSON
+    value: Callable[[MeasuredModel, str], Any]  # of a model and one of its seeds, a JSON value; None if not known
+    title: str = ""  # in the table of models
+    format: Callable[[Any], str] = str  # of the value, there
     shown: Literal["varying", "further", "never"] = "never"
 
 

@@ -25,27 +25,16 @@ Assignment = ast.Assign | ast.AnnAssign
 
 @dataclass(frozen=True)
 class MethodFacts:
-    """One method.
+    """One method."""
 
-    Args:
-        name: The value of ``--method``.
-        title: First sentence of its file.
-        differs: What is not as published.
-        reads: ``subwords`` of a transformer, ``words`` (static vectors, characters, and a transformer if set), or
-            subwords of an ``encoder-decoder``.
-        settings: Default of each ``--set``.
-        values: The values of each setting, as ``shared | domain``.
-        meaning: The help of each setting.
-    """
-
-    name: str
-    title: str
+    name: str  # the value of ``--method``
+    title: str  # first sentence of its file
     paper: str
-    differs: str
-    reads: str
-    settings: dict[str, Any]
-    values: dict[str, str]
-    meaning: dict[str, str]
+    differs: str  # what is not as published
+    reads: str  # ``subwords``, ``words`` (vectors, characters, and a transformer if set), or of an ``encoder-decoder``
+    settings: dict[str, Any]  # default of each ``--set``
+    values: dict[str, str]  # of each setting, as ``shared | domain``
+    meaning: dict[str, str]  # the help of each setting
 
 
 def describe_methods(names: Sequence[str] = ()) -> list[MethodFacts]:

@@ -1,4 +1,4 @@
-"""The result of ``report``, its lines and tables: comparisons, curves, models by target, published numbers."""
+"""The result of ``report``, its lines and tables: curves, and models by target."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from crossner_cli import figures
 from crossner_cli.errors import CrossNERError
 from crossner_cli.reports.blocks import Block, Line, Table, heading, renamed, short_names
 from crossner_cli.reports.columns import COLUMNS, make_rows, titles
-from crossner_cli.reports.evaluation_tables import comparison_tables
 from crossner_cli.reports.runs import MeasuredModel, Provenance
 from crossner_cli.run.directory import Manifest
 from crossner_cli.run.results import Record
@@ -30,31 +29,15 @@ AXIS_TITLES = {
 # A curve is named by those that take several values, then by more until no two points of it share a place and a seed.
 NAMED_BY = ("method", "regime", "encoder", "target", "mode", "decoding")
 NAMED_FURTHER_BY = ("model", "run")
-PAPERS = {
-    "liu2021crossner": "Liu et al. (2021), CrossNER",
-    "hu2022laner": "Hu et al. (2022), LANER",
-    "liu2020zero": "Liu, Winata and Fung (2020), zero-resource",
-    "jia2019": "Jia, Liang and Zhang (2019), cross-domain language models",
-    "jiazhang2020": "Jia and Zhang (2020), multi-cell LSTM",
-}
-RELABELLED = ("politics", "science", "music", "literature", "ai")
-# What the numbers of one printed row share.
-ROW = ["paper", "table", "printed", "variant", "encoder", "source"]
 
 
 @dataclass(frozen=True)
 class Curves:
-    """F1 over one axis.
+    """F1 over one axis."""
 
-    Args:
-        x: The axis as ``--x`` names it.
-        y: What was measured.
-        points: ``series`` (the name of the curve), ``x``, ``seed`` and ``f1`` of each point.
-    """
-
-    x: str
-    y: str
-    points: list[Record]
+    x: str  # the axis, as ``--x`` names it
+    y: str  # what was measured
+    points: list[Record]  # each with ``series`` (the name of the curve), ``x``, ``seed`` and ``f1``
 
     @property
     def x_title(self) -> str:
@@ -68,23 +51,14 @@ class Curves:
 
 @dataclass(frozen=True)
 class ReportResult:
-    """The result of ``report``.
-
-    Args:
-        models: A record a model and seed: place, provenance and scores.
-        published: Printed numbers of methods and regimes that were measured.
-        notes: What was left out or should not be compared.
-        written: The files in the folder ``output``.
-    """
+    """The result of ``report``."""
 
     split: str
-    models: list[Record]
-    comparisons: list[Record]
+    models: list[Record]  # one a model and seed: place, provenance and scores
     curves: Curves | None
-    published: list[Record]
-    notes: list[str]
+    notes: list[str]  # what was left out or should not be compared
     output: str | None
-    written: list[str]
+    written: list[str]  # the files in the folder ``output``
 
 
 def draw_curves(taggers: Sequence[Provenance], models: Sequence[MeasuredModel], x: str, notes: list[str]) -> Curves:
@@ -145,16 +119,11 @@ def _add_until_unique(
 
 
 def report_tables(result: ReportResult, _: Manifest | None = None) -> list[Block]:
-    """Show what a report found: the comparison first, where there is one."""
+    """Show what a report found: curves first, where there are any."""
     shown = short_names(dict.fromkeys(row["model"] for row in result.models))
-    details = f"{result.output}/{JSON}" if result.written else "give --output DIR"
-    blocks = comparison_tables(renamed(result.comparisons, ("model", "against"), shown), details)
-    if result.curves is not None:
-        blocks += _curve_tables(result.curves)
+    blocks: list[Block] = [] if result.curves is None else [_curve_table(result.curves)]
     if result.models:
         blocks += _model_tables(renamed(result.models, ("model",), shown), is_first=not blocks)
-    if result.published:
-        blocks += _published_tables(pandas.DataFrame(result.published))
     blocks += [Line(f"{name} is {label}") for label, name in shown.items() if name != label]
     blocks += [Line(f"Note: {note}") for note in result.notes]
     if result.written:
@@ -166,40 +135,31 @@ def _model_tables(rows: Sequence[Record], *, is_first: bool) -> list[Block]:
     """Show F1 of each model on each target below the best of all."""
     frame = pandas.DataFrame([_describe(row) for row in rows])
     columns = ["model", *(name for name in VARYING if frame[name].nunique() > 1)]
-    if (frame["method"] == frame["model"]).all() and "method" in columns:
-        columns.remove("method")
     columns = _add_until_unique(frame, columns, FURTHER, ["target", "seed"])
     targets = list(frame["target"].unique())
     frame["row"] = frame.groupby(columns, sort=False).ngroup()
-    heads = frame.drop_duplicates("row")
     cells = frame.groupby(["row", "target"])["f1"].agg(["mean", "std", "count"])
     texts = _spread(cells).unstack().reindex(columns=targets).fillna(figures.NOTHING)
     if len(targets) > 1:
         averages = cells["mean"].unstack().reindex(columns=targets).mean(axis="columns", skipna=False)
-        texts["mean"] = averages.map(_score)
-    counts = sorted(cells["count"].unique())
-    if len(counts) > 1:
-        columns.append("seeds")
-        seeds = cells["count"].groupby("row").agg(lambda found: "/".join(map(str, sorted(set(found)))))
-        heads = heads.assign(seeds=seeds.to_numpy())
+        texts["mean"] = [figures.score(None if pandas.isna(mean) else mean) for mean in averages]
+    seeds = cells["count"].groupby("row").agg(lambda found: "/".join(map(str, sorted(set(found)))))
+    heads = frame.drop_duplicates("row").assign(seeds=seeds.to_numpy())
     best_row, best_target = cells["mean"].idxmax()
     best = heads.iloc[best_row]
-    place = f"{best_target} {rows[0]['split']}".rstrip()
+    split = rows[0]["split"]
     of_several = f", the highest of {len(cells)}" if len(cells) > 1 else ""
-    headline = Line(
-        f"F1 {texts.loc[best_row, best_target]} on {place}{of_several}: {best['model']}"
-        f" ({best['method']}, {best['encoder']})",
-        is_headline=is_first,
+    headline = (
+        f"F1 {texts.loc[best_row, best_target]} on {f'{best_target} {split}'.rstrip()}{of_several}: {best['model']}"
+        f" ({best['method']}, {best['encoder']})"
     )
-    over = "" if len(counts) > 1 or counts == [1] else f", mean ± deviation over {counts[0]} seeds"
-    table = Table(
-        f"{rows[0]['split']} F1{over}".lstrip(),
-        (*columns, *texts.columns),
-        [(*head, *texts.loc[number]) for number, head in enumerate(heads[columns].itertuples(index=False, name=None))],
-        texts=tuple(number for number, name in enumerate(columns) if name in ("model", *VARYING, "from")),
-    )
-    shared = [f"{name} {best[name]}" for name in VARYING if len(heads) > 1 and heads[name].nunique() == 1]
-    return [headline, table, *([Line(f"All models: {', '.join(shared)}")] if shared else [])]
+    columns.append("seeds")
+    lines = [
+        (*head, *texts.loc[number]) for number, head in enumerate(heads[columns].itertuples(index=False, name=None))
+    ]
+    words = tuple(number for number, name in enumerate(columns) if name in ("model", *VARYING, "from"))
+    title = f"{split} F1, mean ± deviation over seeds".lstrip()
+    return [Line(headline, is_first), Table(title, (*columns, *texts.columns), lines, texts=words)]
 
 
 def _describe(row: Record) -> dict[str, Any]:
@@ -222,53 +182,15 @@ def _spread(cells: pandas.DataFrame) -> pandas.Series[str]:
     return pandas.Series(texts, index=cells.index)
 
 
-def _score(mean: float) -> str:
-    return figures.score(None if pandas.isna(mean) else mean)
-
-
-def _curve_tables(curves: Curves) -> list[Block]:
-    cells = curves.cells()
-    best_name, best_place = cells["mean"].idxmax()
-    texts = _spread(cells)
-    headline = Line(
-        f"{curves.y} {texts[best_name, best_place]} at most: {best_name} at {curves.x_title}"
-        f" {_place(curves.x, best_place)}",
-        is_headline=True,
-    )
-    table = texts.unstack().reindex(dict.fromkeys(cells.index.get_level_values("series"))).fillna(figures.NOTHING)
-    table = table.rename(columns=lambda place: _place(curves.x, place))
-    first = "curve"
-    if len(table) <= len(table.columns):  # what there is less of makes the columns
-        table, first = table.T.rename(columns=heading), curves.x_title
-    rows = list(table.itertuples(name=None))
+def _curve_table(curves: Curves) -> Table:
+    """Show F1 of each curve at each place on the axis."""
+    texts = _spread(curves.cells()).unstack("series", sort=False).fillna(figures.NOTHING).sort_index()
+    rows = [(_place(curves.x, place), *cells) for place, *cells in texts.itertuples(name=None)]
     title = f"{curves.y} by {curves.x_title}, mean ± deviation over seeds"
-    return [headline, Table(title, (first, *table.columns), rows)]
+    return Table(title, (curves.x_title, *map(heading, texts.columns)), rows)
 
 
 def _place(x: str, number: float) -> str:
     if x == CORPUS_SHARE:
         return figures.percent(number, 1)
     return figures.count(number) if float(number).is_integer() else f"{number:g}"
-
-
-def _published_tables(published: pandas.DataFrame) -> list[Block]:
-    """Make a table for each table of a paper, its rows as printed."""
-    blocks: list[Block] = []
-    for (paper, place), numbers in published.groupby(["paper", "table"], sort=False):
-        targets = list(numbers["target"].unique())
-        numbers = numbers.assign(row=numbers.groupby(ROW, sort=False).ngroup())
-        values = numbers.pivot(index="row", columns="target", values="value").reindex(columns=targets)
-        rows = [
-            ("; ".join(filter(None, (row.printed, row.variant, row.encoder))), row.source, *map(_score, cells))
-            for row, cells in zip(numbers.drop_duplicates("row").itertuples(), values.to_numpy(), strict=True)
-        ]
-        title = f"Published, not measured here: {PAPERS[paper]}, {place.lower()}, F1"
-        blocks.append(Table(title, ("method and encoder", "source", *targets), rows, texts=(0, 1)))
-        for remark, noted in numbers[numbers["notes"] != ""].groupby("notes", sort=False):
-            blocks.append(Line(f"{', '.join(noted['printed'].unique())}: {remark}"))
-    if published["target"].isin(RELABELLED).any():
-        text = (
-            "Published numbers on the CrossNER domains were measured before their labels were corrected (2021-01-05)."
-        )
-        blocks.append(Line(text))
-    return blocks

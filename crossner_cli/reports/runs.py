@@ -1,13 +1,11 @@
-"""Evaluated models and trained taggers of runs, read from manifests alone; and what the papers print of them."""
+"""Evaluated models and trained taggers of runs, read from manifests alone."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import pandas
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.finished import CROSS_VALIDATE, EvaluatedModel, Evaluation, find_evaluations
@@ -17,38 +15,23 @@ from crossner_cli.run.results import EvaluateResult, SeedResult, TrainResult
 
 ADAPT = "dapt"
 WHAT_TO_GIVE = "Give run directories, a folder of them, or folders of evaluate stages."
-# Numbers that the papers print, a row a number. ``printed`` (the method) and ``variant`` are the paper's words,
-# ``method`` and ``regime`` the names that crossner has for them, empty without one; ``adapted`` tells whether the
-# encoder was adapted to raw text; a ``target`` may be ``domain:type``, or ``average`` over the five CrossNER domains.
-PUBLISHED = Path(__file__).parent / "published_results.csv"
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """The origin of a tagger.
-
-    Args:
-        stage: The command that trained it.
-        name: Its folder in its run.
-        start: The stages its weights came from, else ``base``.
-        regime: The commands that trained taggers on the way, as ``pretrain-source > finetune``.
-        train_sentences: Labelled sentences of the target it was trained on.
-        corpus_share: Share of the raw corpus its encoder was adapted to, 0 without; None if its run is not at hand.
-        settings: Options of the stage and settings of the method, by name.
-        seeds: The training of each tagger, by seed; empty of those that were cross-validated.
-    """
+    """The origin of the taggers of a training stage."""
 
     run: str
-    stage: str
-    name: str
+    stage: str  # the command
+    name: str  # the folder in its run
     method: str
     encoder: str
-    start: str
-    regime: str
-    train_sentences: int
-    corpus_share: float | None
-    settings: Mapping[str, Any]
-    seeds: Mapping[str, SeedResult]
+    start: str  # the stages its weights came from, else ``base``
+    regime: str  # the commands that trained taggers on the way, as ``pretrain-source > finetune``
+    train_sentences: int  # of the target, labelled
+    corpus_share: float | None  # of the raw corpus its encoder was adapted to; None if its run is not at hand
+    settings: Mapping[str, Any]  # options of the stage and settings of the method
+    seeds: Mapping[str, SeedResult]  # empty of those that were cross-validated
 
 
 @dataclass(frozen=True)
@@ -65,20 +48,6 @@ class MeasuredModel:
     def label(self) -> str:
         """The name of the model in its evaluate stage."""
         return self.model.label
-
-    @property
-    def place(self) -> str:
-        """The full name of the model."""
-        return f"{self.run}/{self.stage}/{self.label}"
-
-    @property
-    def kind(self) -> tuple[str, str]:
-        """What two models must share to be compared: the target and the reading of tags."""
-        return self.result.domain, self.result.mode
-
-    def is_called(self, name: str) -> bool:
-        """True for the end of its full name, with or without the evaluate stage."""
-        return any(f"/{place}".endswith(f"/{name}") for place in (self.place, f"{self.run}/{self.label}"))
 
 
 @dataclass
@@ -216,28 +185,4 @@ def _unequal_sentences(evaluations: Sequence[Evaluation]) -> list[str]:
         + "."
         for (target, split), several in sizes.items()
         if len(several) > 1
-    ]
-
-
-def published_results(targets: Collection[str] | None = None, metric: str = "F1") -> pandas.DataFrame:
-    """Read the printed numbers for some targets, or over all entity types, in the order of the papers."""
-    rows = pandas.read_csv(PUBLISHED, keep_default_na=False)
-    wanted = ~rows["target"].str.contains(":") if targets is None else rows["target"].isin(targets)
-    return rows[wanted & (rows["metric"] == metric)].reset_index(drop=True)
-
-
-def mark_comparable(rows: pandas.DataFrame, measured: Iterable[Provenance]) -> list[bool]:
-    """Tell which printed rows can stand beside what was measured; all where nothing was.
-
-    The method must be the same, and the regime where the row names one. A row with adaptation to raw text stands
-    beside adapted taggers only.
-    """
-    ways = {(one.method, one.regime, one.corpus_share != 0) for one in measured}
-    return [
-        not ways
-        or any(
-            row.method == method and row.regime in ("", regime) and (row.adapted == "no" or is_adapted)
-            for method, regime, is_adapted in ways
-        )
-        for row in rows.itertuples()
     ]

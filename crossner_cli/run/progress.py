@@ -11,23 +11,14 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a task.
+    """The progress of a task, in units done."""
 
-    Args:
-        task: What is being done, as ``finetune seed 1``.
-        done: Units done.
-        total: Units in all, if known.
-        unit: What is counted: ``steps``, ``sentences``, ``bytes``.
-        values: Named numbers to show, as loss, dev F1, words a second.
-        is_milestone: Worth a line of its own in a log file, as the end of an epoch.
-    """
-
-    task: str
+    task: str  # as ``finetune seed 1``
     done: float
-    total: float | None = None
-    unit: str = "steps"
-    values: dict[str, float] = field(default_factory=dict)
-    is_milestone: bool = False
+    total: float | None = None  # if known
+    unit: str = "steps"  # or ``sentences``, ``bytes``
+    values: dict[str, float] = field(default_factory=dict)  # to show, as loss, dev F1, words a second
+    is_milestone: bool = False  # worth a line in a log file, as the end of an epoch
 
 
 @dataclass(frozen=True)

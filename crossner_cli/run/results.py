@@ -5,7 +5,6 @@ The field names are the JSON keys. Parts whose keys are data (statistics, corpus
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -132,7 +131,7 @@ class SeedResult:
     dev_precision: float | None = None
     dev_recall: float | None = None
     dev_f1_int8: float | None = None
-    differently_cut: list[str] = dataclasses.field(default_factory=list)
+    differently_cut: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -231,39 +230,25 @@ class ModelResult:
 
 @dataclass(frozen=True)
 class EvaluateResult:
-    """The result of ``evaluate``.
+    """The result of ``evaluate``, models by label; where two files are scored, the split is None."""
 
-    Args:
-        domain: The target, or the gold file where two files are scored.
-        split: None where two files are scored.
-        tool: The scorer with its version.
-        repair: How broken tags are read, in words.
-        models: By label.
-        precision: As ``--precision`` asked for; empty where two files are scored.
-        gold_scheme: Of two files.
-        predictions_scheme: Of two files.
-        comparisons: With the models of ``--against``.
-        notes: What the scores mean, in sentences.
-        forecast: F1 that more sentences would bring, as ``evaluation.folds`` estimates it.
-    """
-
-    domain: str
+    domain: str  # the target, or the gold file
     split: str | None
     mode: str
-    tool: str
-    repair: str
+    tool: str  # the scorer with its version
+    repair: str  # how broken tags are read
     zero_division: int
     sentences: int
     words: int
     warnings: list[str]
     models: dict[str, ModelResult]
     decoding: str = "trained"
-    precision: str = ""
-    gold_scheme: str | None = None
+    precision: str = ""  # as asked for; empty where two files are scored
+    gold_scheme: str | None = None  # of two files
     predictions_scheme: str | None = None
-    comparisons: list[Record] = dataclasses.field(default_factory=list)
-    notes: list[str] = dataclasses.field(default_factory=list)
-    forecast: Record | None = None
+    comparisons: list[Record] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what the scores mean
+    forecast: Record | None = None  # F1 that more sentences would bring, as ``evaluation.folds`` estimates it
 
     @property
     def summary(self) -> str:
@@ -334,34 +319,18 @@ class ExportResult:
 
 @dataclass(frozen=True)
 class LabelResult:
-    """The result of ``label``.
+    """The result of ``label``."""
 
-    Args:
-        output: The folder of the data set.
-        teachers: Name of each teacher, with seed and digest of a tagger, or with address and digest of the prompt.
-        selection: How the sentences were selected.
-        read: Documents and sentences read.
-        dropped: Sentences left out, by reason.
-        sentences: Sentences labelled.
-        words: Their words.
-        entities: Their entities by type.
-        soft: Whether the probabilities of the tags are there.
-        repairs: What of the answers was dropped or widened, by kind.
-        requests: Requests to a language model, the answers used, and their tokens; empty for taggers.
-        warnings: What the user should know of the labels.
-        next: The command that usually follows.
-    """
-
-    output: str
-    teachers: list[Record]
-    selection: Record
-    read: dict[str, int]
-    dropped: dict[str, int]
-    sentences: int
+    output: str  # the folder of the data set
+    teachers: list[Record]  # name, with seed and digest of a tagger, or with address and digest of the prompt
+    selection: Record  # how the sentences were selected
+    read: dict[str, int]  # documents and sentences
+    dropped: dict[str, int]  # sentences by reason
+    sentences: int  # that were labelled
     words: int
-    entities: dict[str, int]
-    soft: bool
-    repairs: dict[str, int]
-    requests: dict[str, int]
+    entities: dict[str, int]  # by type
+    soft: bool  # whether the probabilities of the tags are there
+    repairs: dict[str, int]  # what of the answers was dropped or widened, by kind
+    requests: dict[str, int]  # to a language model, the answers used, and their tokens; empty for taggers
     warnings: list[str]
-    next: str
+    next: str  # the command that usually follows

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -49,25 +49,16 @@ READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 @dataclass(frozen=True)
 class StageRequest:
-    """The request of a command to a run directory.
-
-    Args:
-        options: The options that make its result, as JSON values.
-        inputs: Digest of everything that the result depends on, by name.
-        name: Folder of the stage in the run; the command's name if None.
-        defaults: Of the options; a manifest that lacks an option was made with its default.
-        replaces: Whether work with other options or inputs is replaced without ``force``.
-        makes_taggers: Whether the stage holds taggers, one a seed.
-    """
+    """The request of a command to a run directory."""
 
     command: str
-    options: dict[str, Any]
-    inputs: Mapping[str, str]
-    name: str | None = None
+    options: dict[str, Any]  # those that make its result, as JSON values
+    inputs: Mapping[str, str]  # digest of everything that the result depends on, by name
+    name: str | None = None  # folder of the stage in the run; the command's name if None
     force: bool = False
-    defaults: Mapping[str, Any] | None = None
-    replaces: bool = False
-    makes_taggers: bool = False
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # of the options
+    replaces: bool = False  # work with other options or inputs, without ``force``
+    makes_taggers: bool = False  # one a seed
 
 
 def open_stage(run: RunDirectory, request: StageRequest) -> Stage:
@@ -293,9 +284,7 @@ class Stage:
     def _options_changed(self, before: dict[str, Any]) -> list[str]:
         command = before.get("command")
         found = [f"command: {command} -> {self.command}"] if command != self.command else []
-        return found + describe_differences(
-            {**(self.request.defaults or {}), **before.get("options", {})}, self.request.options
-        )
+        return found + describe_differences(before.get("options", {}), self.request.options)
 
     def _inputs_changed(self, before: dict[str, Any]) -> list[str]:
         inputs = before.get("inputs", {})

@@ -182,7 +182,7 @@ def _is_made(step: Step) -> bool:
     if options.force or not run.has(name) or name in find_outdated(run):
         return False
     manifest = run.read(name)
-    if {**options.defaults(), **manifest["options"]} != options.record():
+    if manifest["options"] != options.record():
         return False
     if isinstance(options, PrepareData):
         with contextlib.suppress(CrossNERError):  # a file is not there, and may be made by an earlier step

@@ -23,20 +23,13 @@ class StageKind:
     """A command that leaves a result.
 
     Names of modules and of what is in them are looked up when they are needed: some take seconds to load.
-
-    Args:
-        options: The class of its options, which has its name.
-        title: Its line in the list of commands.
-        module: The module of ``stages`` whose ``run`` does the work.
-        result: The dataclass of its result. One that makes a stage has the property ``summary``, for ``status``.
-        tables: The function that makes lines and tables of its result and its manifest.
     """
 
-    options: type[Command]
-    title: str
-    module: str
-    result: str
-    tables: str
+    options: type[Command]  # which has the name of the command
+    title: str  # its line in the list of commands
+    module: str  # of ``stages``, whose ``run`` does the work
+    result: str  # the dataclass of its result; that of a stage has the property ``summary``, for ``status``
+    tables: str  # the function that makes lines and tables of its result and its manifest
 
     def load_run(self) -> Callable[..., Any]:
         """Load the function that does the work."""
@@ -107,7 +100,7 @@ STAGES = {
         ),
         StageKind(
             Report,
-            "Put many runs into one table, curve or comparison.",
+            "Put many runs into one table or curve.",
             "report",
             "reports.report_tables.ReportResult",
             "reports.report_tables.report_tables",

@@ -234,7 +234,7 @@ def _templates() -> jinja2.Environment:
 
 def _write(folder: Path, template: str, front_matter: ModelCardData, provenance: Provenance, **values: Any) -> None:
     request = provenance.request
-    defaults = request.defaults or {}
+    defaults = request.defaults
     text = (
         _templates()
         .get_template(template)

@@ -1,4 +1,4 @@
-"""Reports of many runs: tables, comparisons, published numbers, files, and what is noted of what is missing."""
+"""Reports of many runs: tables, files, and what is noted of what is missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from builders.results import assert_fits
-from builders.runs import damage, make_run, random_gold, write_evaluation, write_prepared, write_tagger
+from builders.runs import damage, make_run, random_gold, write_evaluation, write_prepared
 from typer.testing import CliRunner
 
 from crossner_cli.cli import app
@@ -55,35 +55,34 @@ def two_targets(tmp_path: Path) -> list[Path]:
 
 def test_models_are_rows_and_targets_columns(two_targets: list[Path], tmp_path: Path) -> None:
     result = go(*two_targets)
-    table = table_of(result, "test F1, mean ± deviation over 2 seeds")
-    assert table.columns == ("model", "music", "ai", "mean")
+    table = table_of(result, "test F1, mean ± deviation over seeds")
+    assert table.columns == ("model", "method", "seeds", "music", "ai", "mean")
     assert [row[0] for row in table.rows] == ["linear", "laner"]
     values = [row["f1"] for row in result.models if (row["model"], row["target"]) == ("linear", "music")]
-    assert table.rows[0][1] == f"{statistics.fmean(values):.2f} ± {statistics.stdev(values):.2f}"
+    assert table.rows[0][3] == f"{statistics.fmean(values):.2f} ± {statistics.stdev(values):.2f}"
     means = [statistics.fmean(row["f1"] for row in result.models if row["model"] == name) for name in labels(result)]
     assert [row[-1] for row in table.rows] == [f"{mean:.2f}" for mean in means]
     first = report_tables(result)[0]
     assert isinstance(first, Line) and first.is_headline and "the highest of 4" in first.text
-    assert "All models: encoder minilm, start base" in lines_of(report_tables(result))
     # A target without a score has no mean, and seeds that differ are counted.
     make_run(tmp_path / "1", {"linear": {"1": 0.4, "2": 0.4}, "laner": {"1": 0.4}})
     make_run(tmp_path / "2", {"linear": {"1": 0.4}}, target="ai")
     table = table_of(go(tmp_path / "1", tmp_path / "2"), "test F1")
-    assert table.columns == ("model", "seeds", "music", "ai", "mean")
-    assert [row[1] for row in table.rows] == ["1/2", "1"]
-    assert table.rows[1][3:] == ("–", "–") and "±" in table.rows[0][2]
+    assert table.columns == ("model", "method", "seeds", "music", "ai", "mean")
+    assert [row[2] for row in table.rows] == ["1/2", "1"]
+    assert table.rows[1][4:] == ("–", "–") and "±" in table.rows[0][3]
 
 
 def test_runs_of_one_model_are_told_apart_by_what_differs(tmp_path: Path) -> None:
     for count in (10, 20):
         make_run(tmp_path / str(count), {"linear": {"1": 0.1}}, train=count)
     table = table_of(go(tmp_path), "test F1")
-    assert table.columns == ("model", "sentences", "music") and [row[1] for row in table.rows] == ["10", "20"]
+    assert table.columns == ("model", "sentences", "seeds", "music") and [row[1] for row in table.rows] == ["10", "20"]
     curve = table_of(go(tmp_path, x="train-sentences"), "by labelled target sentences")
     assert curve.columns == ("labelled target sentences", "linear") and [row[0] for row in curve.rows] == ["10", "20"]
     make_run(tmp_path / "30", {"linear": {"1": 0.1}}, train=10)
     table = table_of(go(tmp_path), "test F1")
-    assert table.columns == ("model", "sentences", "corpus", "from", "music")
+    assert table.columns == ("model", "sentences", "corpus", "from", "seeds", "music")
     assert [row[3] for row in table.rows] == [f"{tmp_path}/{count}/evaluate" for count in (10, 20, 30)]
 
 
@@ -102,7 +101,7 @@ def test_a_new_column_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     result = go(tmp_path)
     assert [row["trained_for"] for row in result.models] == [20, 40]
     table = table_of(result, "test F1")
-    assert table.columns == ("model", "epochs", "music") and [row[1] for row in table.rows] == ["20", "40"]
+    assert table.columns == ("model", "epochs", "seeds", "music") and [row[1] for row in table.rows] == ["20", "40"]
     assert [row[0] for row in table_of(go(tmp_path, x="trained-for"), "by trained for").rows] == ["20", "40"]
 
 
@@ -123,52 +122,11 @@ def test_runs_without_scores_are_refused(tmp_path: Path) -> None:
         go(make_run(tmp_path / "run", {"linear": {"1": 0.3}}), split="dev")
 
 
-def test_two_models_are_compared_and_more_with_the_baseline_named(two_targets: list[Path]) -> None:
-    (only,) = go(two_targets[0]).comparisons
-    assert (only["model"], only["against"]) == ("laner", "linear")
-    assert go(*two_targets).comparisons == []
-    found = go(*two_targets, baseline="linear").comparisons
-    assert [(one["model"], one["target"]) for one in found] == [("laner", "music"), ("laner", "ai")]
-    result = go(*two_targets, baseline="ai/laner")
-    (one,) = result.comparisons
-    assert (one["model"], one["against"], one["target"]) == ("linear", "laner", "ai")
-    assert any(note.startswith("Not compared, without ai/laner") and "music" in note for note in result.notes)
-    assert "+" in lines_of(report_tables(go(two_targets[0]))[:1])
-    with pytest.raises(CrossNERError, match="'coach' is none of the models .*linear, laner"):
-        go(*two_targets, baseline="coach")
-
-
-def test_a_baseline_that_stands_for_several_models_is_refused_with_their_names(tmp_path: Path) -> None:
-    runs = [make_run(tmp_path / str(number), {"linear": {str(number): 0.3}}) for number in (1, 2)]
-    with pytest.raises(CrossNERError, match="several models on music: .*/1/evaluate/linear, .*/2/evaluate/linear"):
-        go(*runs, baseline="linear")
-    assert len(go(*runs, baseline=f"{runs[0]}/linear").comparisons) == 1
-    write_evaluation(runs[0] / "any", WORDS, GOLD, {"linear": {"1": damage(GOLD, 0.4, 1)}})
-    with pytest.raises(CrossNERError, match=r"any/linear, .*evaluate/linear\.") as error:
-        go(runs[0], baseline="linear")
-    assert f"--baseline {runs[0]}/evaluate/linear" in error.value.hint
-    for name in ("any/linear", "1/any/linear", f"{runs[0]}/any/linear"):
-        (found,) = go(runs[0], baseline=name).comparisons
-        assert found["against_place"] == str(runs[0] / "any")
-
-
-def test_runs_of_other_test_sentences_are_not_compared(tmp_path: Path) -> None:
-    first = make_run(tmp_path / "1", {"linear": {"1": 0.3}})
-    second = make_run(tmp_path / "2", {"laner": {"1": 0.3}})
-    changed = [["else", *WORDS[0][1:]], *WORDS[1:]]
-    inputs = {"laner": write_tagger(second, "laner", method="laner")}
-    write_evaluation(second / "evaluate", changed, GOLD, {"laner": {"1": damage(GOLD, 0.3, 1)}}, inputs=inputs)
-    result = go(first, second)
-    assert result.comparisons == [] and "Not compared: Sentence 1 has other words" in result.notes[-1]
-    with pytest.raises(CrossNERError, match="Sentence 1 has other words"):
-        go(first, second, baseline="linear")
-
-
 def test_the_files_of_a_report_are_whole_and_the_same_each_time(tmp_path: Path, two_targets: list[Path]) -> None:
     pytest.importorskip("matplotlib")
     output = tmp_path / "out" / "report"
     output.parent.mkdir()
-    options: dict[str, Any] = {"x": "epoch", "baseline": "linear", "published": True, "output": output}
+    options: dict[str, Any] = {"x": "epoch", "output": output}
     result = go(*two_targets, **options)
     names = {"report.json", "report.csv", "report.md", "curve.csv", "curve-epoch.png", "curve-epoch.svg"}
     assert {path.name for path in output.iterdir()} == names == set(result.written)
@@ -202,18 +160,6 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(
     assert go(*two_targets, x="epoch").curves
 
 
-def test_published_numbers_stand_apart_with_their_encoder(two_targets: list[Path], tmp_path: Path) -> None:
-    result = go(*two_targets, published=True, output=tmp_path / "report")
-    measured = table_of(result, "test F1")
-    table = table_of(result, "Published, not measured here: Liu et al. (2021), CrossNER, table 2")
-    assert ("BERT tagger; directly fine-tune; w/o DAPT; bert-base-cased", "none", "66.59", "50.37") in table.rows
-    assert not {"66.59", "50.37"} & {cell for row in measured.rows for cell in row}
-    assert "before their labels were corrected" in lines_of(report_tables(result))
-    assert "Multi-Cell LSTM" not in (tmp_path / "report" / "report.md").read_text(), "another method"
-    run = make_run(tmp_path / "run", {"linear": {"1": 0.3}}, target="chess")
-    assert any("The five papers print no F1" in note for note in go(run, published=True).notes)
-
-
 @pytest.mark.parametrize("width", [80, 100])
 def test_every_table_fits_and_its_column_heads_stay_whole(
     tmp_path: Path, width: int, monkeypatch: pytest.MonkeyPatch
@@ -222,17 +168,13 @@ def test_every_table_fits_and_its_column_heads_stay_whole(
     for count, target in ((10, "literature"), (20, "literature"), (30, "music")):
         make_run(tmp_path / f"{target}-{count}", shares, target=target, train=count)
     one = tmp_path / "literature-10"
-    for result in (go(one), go(tmp_path, published=True), go(one, baseline="linear", x="train-sentences")):
+    for result in (go(one), go(tmp_path), go(one, x="train-sentences")):
         assert_fits(report_tables(result), width, monkeypatch)
 
 
 def test_the_command_shows_tables_or_json(two_targets: list[Path]) -> None:
-    shown = CliRunner().invoke(app, ["report", *map(str, two_targets), "--baseline", "linear"])
-    assert (
-        shown.exit_code == 0
-        and "no measurable difference between laner and linear on music" in shown.stdout
-        and "laner" in shown.stdout
-    )
+    shown = CliRunner().invoke(app, ["report", *map(str, two_targets)])
+    assert shown.exit_code == 0 and "the highest of 4" in shown.stdout and "laner" in shown.stdout
     as_json = CliRunner().invoke(app, ["report", str(two_targets[0]), "--json"])
     assert json.loads(as_json.stdout)["result"]["models"][0]["model"] == "linear"
     refused = CliRunner().invoke(app, ["report", str(two_targets[0] / "missing")])
