@@ -75,7 +75,7 @@ def write_token_stream(
     block of the stream is held out instead (``split`` is then ``place``). A corpus of less than two blocks is all for
     training, as with ``held_out`` 0 (``split`` is ``none``).
 
-    A finished folder of the same corpus, tokenizer and settings is used again; an unfinished one is written anew.
+    A finished folder of the same corpus, tokenizer and settings is used again; an unfinished one is written again.
 
     Args:
         corpus: UTF-8 text.

@@ -1,1 +1,1 @@
-"""Encoders: sentences to one vector a word."""
+"""Encoders: sentences to one vector per word."""

@@ -1,4 +1,4 @@
-"""Layers compiled by PyTorch, for adaptations on a GPU that take longer than the compiler."""
+"""Layers compiled by PyTorch, for adaptations on a GPU that take longer than the compiling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crossner_cli.errors import CrossNERError
 
 
 def compile_layers(model: nn.Module) -> None:
-    """Compile the layers of an encoder one by one, but for the last, which ``keep_positions`` cuts down.
+    """Compile the layers of an encoder one by one, except the last, which ``keep_positions`` cuts down.
 
     PyTorch compiles when it first meets a shape, and all layers then share the result.
     """

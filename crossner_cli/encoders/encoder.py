@@ -1,4 +1,4 @@
-"""What every encoder is: one vector a word, and the verbs by which a tagger starts, saves and loads it."""
+"""The base of encoders: one vector per word, and the verbs by which a tagger starts, saves and loads them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from crossner_cli.encoders.subwords import Batch
 
 
 class Encoder(nn.Module):
-    """Turns a batch of sentences into one vector a word.
+    """Turns a batch of sentences into one vector per word.
 
     Attributes:
-        reads: What it reads, in a word or two.
+        reads: Its input, in a word or two.
         output_dim: Width of the vectors, H.
         reader: Turns sentences into batches.
     """
@@ -26,7 +26,7 @@ class Encoder(nn.Module):
     reader: Any
 
     def forward(self, batch: Batch) -> Tensor:
-        """Return one vector a word, (B, W, H); rows outside the word mask are meaningless."""
+        """Return one vector per word, (B, W, H); rows outside the word mask are meaningless."""
         raise NotImplementedError
 
     @classmethod
@@ -36,7 +36,7 @@ class Encoder(nn.Module):
 
     @classmethod
     def check_start(cls, design: TaggerDesign, start: Start) -> None:
-        """Refuse a start that lacks what is read, or that has nothing of it, before any work.
+        """Refuse a start that lacks parts that are read, or has none of them, before any work.
 
         Raises:
             CrossNERError: As above.
@@ -44,7 +44,7 @@ class Encoder(nn.Module):
 
     @classmethod
     def start(cls, begin: EncoderStart) -> Self:
-        """Make an encoder to be trained, and count in ``begin.carried`` what the start gave it."""
+        """Make an encoder to be trained, and count in ``begin.carried`` what came from the start."""
         raise NotImplementedError
 
     @classmethod
@@ -62,7 +62,7 @@ class Encoder(nn.Module):
         Args:
             folder: The tagger's folder.
             tags: The names of the tags, for other programs that read the folder.
-            classifier: All that the tagger has above the encoder, where this is one linear layer.
+            classifier: The layer above the encoder, if the tagger has only one linear layer there.
         """
         raise NotImplementedError
 
@@ -86,7 +86,7 @@ class Encoder(nn.Module):
 
     @property
     def width(self) -> int | None:
-        """Width of the transformer that is trained, which sets its learning rate; None without one."""
+        """The width of the transformer that is trained, which sets its learning rate; None without one."""
         return None
 
     def transformer_parameters(self) -> list[nn.Parameter]:
@@ -100,4 +100,4 @@ class Encoder(nn.Module):
         """Take the layers that train fast on the device."""
 
     def prepare_for_inference(self, precision: str, *, on_cpu: bool) -> None:
-        """Take the layers that are fast without training in this precision, as an engine has it."""
+        """Take the layers that are fast without training in the precision of an engine."""

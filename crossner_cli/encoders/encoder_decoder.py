@@ -50,16 +50,16 @@ class EncoderDecoder(TransformerEncoder):
                 f"--word-shapes has no effect: the method {design.name} reads an encoder-decoder.",
                 hint="Leave it out, or take a method that reads subwords, as --method linear.",
             )
-        start.check_transformer(f"the method {design.name!r} reads as set")
+        start.check_transformer(f"the method {design.name!r} reads with these settings")
         folder = None if start.folder is None else str(start.folder)
         check_encoder_decoder(folder or design.encoder, start=start.name if folder else None)
 
     def forward(self, batch: Batch) -> Tensor:
-        """The encoder half's vector of the first subword of each word, (B, W, H)."""
+        """Return the encoder half's vector of the first subword of each word, (B, W, H)."""
         return self.read(batch).flatten(0, 1)[batch.word_places]
 
     def read(self, batch: Batch) -> Tensor:
-        """States of the encoder half at every subword, (R, T, H)."""
+        """Compute the states of the encoder half at every subword, (R, T, H)."""
         found: list[Tensor] = []
         for first, end in batch.slices:
             mask = None if batch.attention_mask is None else batch.attention_mask[first:end]
@@ -68,16 +68,16 @@ class EncoderDecoder(TransformerEncoder):
         return found[0] if len(found) == 1 else torch.cat(found)
 
     def write(self, inputs: Tensor, read: Tensor, mask: Tensor | None, cache: Any = None) -> Tensor:
-        """States of the decoder half.
+        """Compute the states of the decoder half.
 
         Args:
-            inputs: Vectors of what was written before each step, (R, S, H), as the table has them.
+            inputs: Vectors of what was written before each step, (R, S, H), from the table.
             read: States of the encoder half, (R, T, H).
-            mask: 1 where a subword is, (R, T); None without padding.
+            mask: 1 at subwords, (R, T); None without padding.
             cache: From ``new_cache``, to write one step after another: it remembers the earlier ones.
 
         Returns:
-            One state a step, (R, S, H); none has seen a later step.
+            One state per step, (R, S, H); none has seen a later step.
         """
         output = self.model.decoder(
             inputs_embeds=inputs * getattr(self.model.get_input_embeddings(), "embed_scale", 1.0),
@@ -90,30 +90,30 @@ class EncoderDecoder(TransformerEncoder):
         return states
 
     def new_cache(self) -> Any:
-        """An empty cache for ``write``; its ``batch_select_indices`` keeps some rows."""
+        """Make an empty cache for ``write``; its ``batch_select_indices`` keeps some rows."""
         from transformers import DynamicCache, EncoderDecoderCache
 
         return EncoderDecoderCache(DynamicCache(), DynamicCache())
 
     @property
     def start_vector(self) -> Tensor:
-        """The vector of the start token, which is read before the first step, (H,)."""
+        """Return the vector of the start token, which is read before the first step, (H,)."""
         return self.word_embeddings[self.reader.first_id]
 
     @property
     def end_vector(self) -> Tensor:
-        """The vector of the end token, (H,)."""
+        """Return the vector of the end token, (H,)."""
         return self.word_embeddings[self.reader.last_id]
 
     def describe(self, types: Sequence[str]) -> Tensor:
-        """One vector a type: the mean over the subwords of its description, (E, H), without a gradient."""
+        """Return one vector per type: the mean over the subwords of its description, (E, H), without a gradient."""
         if not types:
             return self.word_embeddings.new_zeros(0, self.output_dim)
         with torch.no_grad():
             return torch.stack([self.word_embeddings[self._cut_type(name)].mean(dim=0) for name in types])
 
     def _cut_type(self, entity_type: str) -> list[int]:
-        """Subwords of a type's description, at least one."""
+        """Cut a type's description into subwords, at least one."""
         tokenizer = self.reader.tokenizer
         read = tokenizer.backend_tokenizer.encode(
             describe_type(entity_type), is_pretokenized=True, add_special_tokens=False
@@ -137,7 +137,7 @@ def check_encoder_decoder(encoder: str, config: Any = None, *, start: str | None
         return
     given = repr(encoder) if start is None else f"The start {start!r}"
     raise CrossNERError(
-        f"{given} ({config.model_type}) is no encoder-decoder of the BART family, which this method needs.",
+        f"{given} ({config.model_type}) is not an encoder-decoder of the BART family, which this method needs.",
         hint="Give one, as --encoder facebook/bart-base"
         + ("." if start is None else ", in place of --start-from; or start from a tagger that has one."),
     )
@@ -147,7 +147,7 @@ def load_encoder_decoder(encoder: str, *, attention: str | None = None) -> tuple
     """Load an encoder-decoder without its head.
 
     A window takes no more than half of the decoder's positions, so that the sequence of its words always fits: at most
-    two steps a word, behind the start.
+    two steps per word, after the start.
 
     Args:
         encoder: A Hugging Face name or a folder.
@@ -157,8 +157,8 @@ def load_encoder_decoder(encoder: str, *, attention: str | None = None) -> tuple
         The encoder-decoder, and which tensors were loaded, new and left.
 
     Raises:
-        CrossNERError: The folder or name cannot be read, holds no safetensors, none of its weights fit, it is no
-            encoder-decoder of the BART family, or the tokenizer is not its own.
+        CrossNERError: The folder or name cannot be read, holds no safetensors, none of its weights fit, it is not an
+            encoder-decoder of the BART family, or the tokenizer belongs to another model.
     """
     folder = resolve_encoder(encoder)
     config = read_config(folder)

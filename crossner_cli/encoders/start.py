@@ -1,4 +1,4 @@
-"""What a tagger starts from, and the record of what carried over. This module imports no torch."""
+"""The start of a tagger, and the record of what carried over. This module imports no torch."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Start:
     lineage: list[dict[str, str]] = field(default_factory=list)
 
     def folder_for(self, seed: int) -> Path | None:
-        """The folder that a seed starts from: its own seed's, where the start has one, else the best one's."""
+        """Return the folder that a seed starts from: that of the same seed, if the start has one, else the best one."""
         return self.seeds.get(seed, self.folder) if self.folder is not None else None
 
     def holds(self, name: str) -> bool:
@@ -67,7 +67,7 @@ class Start:
         return self.folder is None or self.holds("config.json")
 
     def check_transformer(self, wanted_by: str) -> None:
-        """Refuse a start without a transformer; ``wanted_by`` ends the sentence on what wants one."""
+        """Refuse a start without a transformer; ``wanted_by`` ends the sentence and says what needs one."""
         if not self.has_transformer:
             raise CrossNERError(
                 f"The start {self.name!r} holds no transformer, which {wanted_by}.",
@@ -75,7 +75,7 @@ class Start:
             )
 
     def check_unchanged(self, wanted_by: str) -> None:
-        """Refuse a start that was edited, or made again since its digest was taken: seeds would begin differently."""
+        """Refuse a start that was edited or made again since its digest was taken: seeds would begin differently."""
         for folder in {*self.seeds.values(), self.folder}:
             if folder is not None and (folder.parent / MANIFEST).is_file():
                 check_outputs(folder.parent, folder, hint=f"Make the start {self.name!r} again with --force.")
@@ -90,7 +90,7 @@ class Start:
 class CarryOver:
     """The tensors and types that a start gave to a new tagger.
 
-    ``loaded`` tensors were taken over, in part or whole, others start afresh, and those left have no place in the new
+    ``loaded`` tensors were taken over, in part or whole, new ones start afresh, and those left have no place in the new
     tagger. Rows of carried types were taken over, those of fresh types were not.
     """
 
@@ -108,11 +108,11 @@ class CarryOver:
         self.left_tensors += [prefix + name for name in left]
 
     def to_counts(self) -> StartCounts:
-        """The record for the manifest."""
+        """Make the record for the manifest."""
         return StartCounts(**vars(self), new=len(self.new_tensors), left=len(self.left_tensors))
 
     def describe(self, *, verbose: bool = False) -> str:
-        """One line for the log; verbose with the tensors."""
+        """Describe them in one line for the log; verbose, with the tensors."""
         text = f"start from {self.start}"
         if verbose:
             text += f": {figures.tensors(asdict(self.to_counts()))}"
@@ -123,16 +123,16 @@ class CarryOver:
 
 @dataclass(frozen=True)
 class EncoderStart:
-    """All that an encoder to be trained is made from.
+    """The parts from which an encoder to be trained is made.
 
     Args:
         design: The tagger that it is part of.
         name: Folder or name of the transformer.
         folder: The model folder that weights come from; None for an untouched encoder.
-        of_tagger: True if that is a tagger's folder, whose files hold a copy of its classifier too.
+        of_tagger: True if it is a tagger's folder, whose files also hold a copy of its classifier.
         attention: The kernel that is fast on the device.
-        known: What the method found in the files that it reads beside labelled sentences.
-        carried: Counts what was taken over.
+        known: Data of the method from the files that it reads beside labelled sentences.
+        carried: Counts what is taken over.
     """
 
     design: TaggerDesign

@@ -64,10 +64,10 @@ class Batch:
 
     Args:
         input_ids: Subwords, (R, T).
-        attention_mask: 1 where a subword is, (R, T); None without padding.
-        word_places: Index of each word's first subword in the flattened (R*T) positions, (B, W); 0 where no word is.
-        word_mask: Where a word is, (B, W).
-        tags: Tag ids, (B, W), 0 where no word is; None for unlabelled words.
+        attention_mask: 1 at subwords, (R, T); None without padding.
+        word_places: Index of each word's first subword in the flattened (R*T) positions, (B, W); 0 at padding.
+        word_mask: True at words, (B, W).
+        tags: Tag ids, (B, W), 0 at padding; None for unlabelled words.
         domains: Domain of each sentence.
         words: Number of real words.
         word_ids: Numbers of the words, (B, W), 0 for unknown ones; None for encoders without static vectors.
@@ -75,12 +75,12 @@ class Batch:
         character_mask: Where a character is, (B, W, C).
         strings: Numbers of the characters of whole sentences, forward and backward, (2, B, S); None if none are read.
         string_places: Where each word is read from, forward and backward, (2, B, W).
-        is_raw: Whether this is raw text; its tags are None, or ``UNLABELLED`` for words outside the dictionary.
+        is_raw: True for raw text; its tags are None, or ``UNLABELLED`` for words outside the dictionary.
         frozen_states: Vectors of the words by frozen models, (B, W, D); None unless known for all sentences.
-        most_subwords: Subwords that an encoder reads at once without a gradient; None for all of them.
+        most_subwords: Subwords that an encoder reads at once without a gradient; None for all.
         soft: The probability of each tag that is to be learnt, (B, W, K): a teacher's where a sentence has them, else 1
             for its tag; None if no sentence has any.
-        shapes: The shape of the word of each subword, (R, T), 0 where no word is; None if they are not read.
+        shapes: The shape of the word of each subword, (R, T), 0 at padding; None if they are not read.
     """
 
     input_ids: Tensor
@@ -103,7 +103,7 @@ class Batch:
 
     @property
     def domain(self) -> str:
-        """The one domain of the batch.
+        """The only domain of the batch.
 
         Raises:
             ValueError: The batch mixes domains.
@@ -117,7 +117,7 @@ class Batch:
 
     @property
     def slices(self) -> list[tuple[int, int]]:
-        """The rows that are read at once: first row and the row behind the last."""
+        """The rows that are read at once: first row and the row after the last."""
         rows, width = self.input_ids.shape
         if self.most_subwords is None or torch.is_grad_enabled():
             return [(0, rows)]
@@ -125,7 +125,7 @@ class Batch:
         return [(first, min(first + step, rows)) for first in range(0, rows, step)]
 
     def to(self, device: torch.device) -> Batch:
-        """The same batch on another device."""
+        """Return the same batch on another device."""
         moved = {
             name: value.to(device, non_blocking=True) for name, value in vars(self).items() if isinstance(value, Tensor)
         }
@@ -133,11 +133,11 @@ class Batch:
 
 
 def read_words(batch: Batch, read: Callable[[int, int, Tensor], Tensor]) -> Tensor:
-    """One vector a word, (B, W, H), read slice by slice.
+    """One vector per word, (B, W, H), read slice by slice.
 
     Args:
         batch: Its ``slices`` are read one after another.
-        read: Returns vectors, (N, H), for the first row of a slice, the row behind its last one, and N of its flattened
+        read: Returns vectors, (N, H), for the first row of a slice, the row after its last one, and N of its flattened
             positions, (N,).
     """
     slices, places, width = batch.slices, batch.word_places.flatten(), batch.input_ids.shape[1]
@@ -158,15 +158,15 @@ class SubwordReader:
         max_length: Positions of the encoder, special subwords included.
 
     Attributes:
-        reads_shapes: Whether batches tell the shapes of words.
+        reads_shapes: True if batches hold the shapes of words.
         unreadable_words: Distinct words without a subword, read as an unknown one.
         shortened_words: Distinct words longer than a window, whose beginning is read.
         unknown_words: Always 0: every word is read by its subwords.
-        differently_cut: Words that the tokenizer cuts otherwise inside a text; empty for encoders in wide use.
+        differently_cut: Words that the tokenizer cuts differently inside a text; empty for encoders in wide use.
 
     Raises:
-        CrossNERError: The tokenizer marks no start, end or padding, a window has no room for a word, or in reading, the
-            tokenizer makes far more of a word than it holds.
+        CrossNERError: The tokenizer marks no start, end or padding, a window has no room for a word, or (in reading)
+            the tokenizer makes far more of a word than it holds.
     """
 
     def __init__(self, tokenizer: Any, max_length: int) -> None:
@@ -198,16 +198,16 @@ class SubwordReader:
 
     def _cut(self, words: list[str]) -> list[list[int]]:
         """Cut words into the ids of their subwords, each word by itself."""
-        cutter = self.tokenizer.backend_tokenizer  # the layer above takes twice as long
+        cutter = self.tokenizer.backend_tokenizer  # the method above this one takes twice as long
         cutter.no_truncation()
         cutter.no_padding()
         rows = cutter.encode_batch_fast([[word] for word in words], is_pretokenized=True, add_special_tokens=False)
         return [row.ids for row in rows]
 
     def _learn(self, words: list[str]) -> None:
-        """Look up words not met before, all at once."""
+        """Cut all words that are new."""
         for word, ids in zip(words, self._cut(words), strict=True):
-            if not ids:  # as for control characters: the encoder still gets one position for the word
+            if not ids:  # as of control characters: the encoder still gets one position for the word
                 self.unreadable_words += 1
                 ids = [self.tokenizer.unk_token_id if self.tokenizer.unk_token_id is not None else self.pad_id]
             if len(ids) > self.room:
@@ -221,7 +221,7 @@ class SubwordReader:
             self._subwords[word] = ids
 
     def count_subwords(self, sentences: Sequence[Sentence]) -> float:
-        """Return how many subwords a word is cut into, in the mean."""
+        """Return the mean number of subwords of a word."""
         words = [word for each in sentences for word in each.words]
         return sum(map(len, self._cut(words))) / max(1, len(words))
 
@@ -278,16 +278,16 @@ class SubwordReader:
 
 
 def number_tags(sentence: Sentence, tag_set: TagSet | None) -> Ids | None:
-    """Tag ids of a sentence, (W,); None without tags or tag set."""
+    """Number the tags of a sentence, (W,); None without tags or tag set."""
     if tag_set is None or sentence.tags is None:
         return None
     return np.asarray(tag_set.to_ids(sentence.tags), np.int64)
 
 
 def number_soft(sentence: Sentence, tag_set: TagSet | None) -> NDArray[np.float32] | None:
-    """A teacher's probability of each tag of the words of a sentence, (W, K); None without any.
+    """Return a teacher's probability of each tag of the words of a sentence, (W, K); None without any.
 
-    Tags that the set lacks are left out, and the rest sums to 1; a word without the rest has its tag alone.
+    Tags that the set lacks are left out, and the rest sums to 1; a word without a rest has its tag alone.
     """
     if tag_set is None or sentence.soft is None or sentence.tags is None:
         return None
@@ -318,7 +318,7 @@ def _pad_soft(sentences: Sequence[EncodedSentence], width: int) -> Tensor | None
 
 
 def pad_words(sentences: Sequence[EncodedSentence]) -> Batch:
-    """Make a batch of words and tags without subwords: one padding id a sentence stands for them."""
+    """Make a batch of words and tags without subwords: one padding id per sentence stands for them."""
     shape = (len(sentences), max(len(sentence.places) for sentence in sentences))
     mask, tags = np.zeros(shape, bool), np.zeros(shape, np.int64)
     for row, sentence in enumerate(sentences):
@@ -341,7 +341,7 @@ def pad_words(sentences: Sequence[EncodedSentence]) -> Batch:
 def cut_windows(flat: Ids, starts: Ids, room: int) -> tuple[tuple[Ids, ...], Ids]:
     """Cut a long sentence into overlapping windows at word borders.
 
-    Neighbours share about half a window, and each word is read where its nearer border is farthest away.
+    Neighbours share about half a window, and each word is read in the window whose border is farthest away.
 
     Args:
         flat: Subwords of the sentence, (T,).
@@ -349,7 +349,7 @@ def cut_windows(flat: Ids, starts: Ids, room: int) -> tuple[tuple[Ids, ...], Ids
         room: Subwords a window holds; no word is longer.
 
     Returns:
-        The windows, and for each word, (W, 2), its window and its position there, counted behind the start token.
+        The windows, and for each word, (W, 2), its window and its position there, counted after the start token.
     """
     ends = np.append(starts[1:], len(flat))
     windows, borders, first = [], [], 0
@@ -378,7 +378,7 @@ def cut_windows(flat: Ids, starts: Ids, room: int) -> tuple[tuple[Ids, ...], Ids
 
 
 def batches_by_length(encoded: Sequence[EncodedSentence], batch_subwords: int) -> Iterator[list[int]]:
-    """Group sentences of like length, the longest first, at most ``batch_subwords`` padded subwords each."""
+    """Group sentences by length, the longest first, with at most ``batch_subwords`` padded subwords in a group."""
     order = sorted(range(len(encoded)), key=lambda number: -encoded[number].longest_window)
     group: list[int] = []
     rows, width = 0, 0

@@ -1,4 +1,4 @@
-"""Encoders that read sentences with a transformer: one vector a word."""
+"""Encoders that read sentences with a transformer: one vector per word."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from crossner_cli.encoders.subwords import Batch, SubwordReader, read_words
 from crossner_cli.encoders.word_shapes import WORD_SHAPES, WordShapes, ignores_case, load_word_shapes
 from crossner_cli.errors import CrossNERError
 
-# Parts of a transformer's file that are not read: a tagger's classifier, and a pooler, which gives no word.
+# Parts of a transformer's file that are not read: a tagger's classifier, and a pooler, which serves no word.
 STORED_BESIDE = ("classifier", "pooler")
 WEIGHTS = "model.safetensors"
 
@@ -57,7 +57,7 @@ class TransformerEncoder(Encoder):
     @classmethod
     def check_start(cls, design: TaggerDesign, start: Start) -> None:
         """Refuse a start without a transformer, or with an encoder-decoder."""
-        start.check_transformer(f"the method {design.name!r} reads as set")
+        start.check_transformer(f"the method {design.name!r} reads with these settings")
         if start.folder is not None and (config := read_config(str(start.folder))).is_encoder_decoder:
             raise CrossNERError(
                 f"The start {start.name!r} holds an encoder-decoder ({config.model_type}), and the method "
@@ -101,7 +101,7 @@ class TransformerEncoder(Encoder):
             self.shapes.save(folder)
 
     def _with_classifier(self, tags: Sequence[str], classifier: nn.Linear | None) -> Any:
-        """The model that transformers saves: with the classifier if its own token classifier is that and no more."""
+        """Return the model to save: with the classifier if transformers has a token classifier like it."""
         from transformers import AutoModelForTokenClassification
 
         config = self.model.config
@@ -130,7 +130,7 @@ class TransformerEncoder(Encoder):
         """Add vectors of the shapes of words to the word embeddings: those given, else new ones.
 
         Raises:
-            CrossNERError: The tokenizer tells upper from lower case, so that the encoder knows the shapes.
+            CrossNERError: The tokenizer keeps upper and lower case apart, so the encoder sees the shapes.
         """
         if shapes is None and not ignores_case(self.reader.tokenizer):
             raise CrossNERError(
@@ -146,7 +146,7 @@ class TransformerEncoder(Encoder):
         return read_words(batch, functools.partial(self._read_rows, batch))
 
     def _read_rows(self, batch: Batch, first: int, end: int, places: Tensor) -> Tensor:
-        """States of some rows of a batch, (N, H), at ``places``, (N,), among their positions."""
+        """Compute the states of some rows of a batch, (N, H), at ``places``, (N,), among their positions."""
         mask = None if batch.attention_mask is None else batch.attention_mask[first:end]
         read = self.name_inputs(batch.input_ids[first:end], None if batch.shapes is None else batch.shapes[first:end])
         with leave_out_padding(self.model, mask, places) as (mask, left), keep_positions(self.model, left):
@@ -176,7 +176,7 @@ class TransformerEncoder(Encoder):
         return list(self.model.parameters())
 
     def freeze_parameters(self, *, train_embeddings: bool) -> None:
-        """Freeze the table of subword vectors unless it is to be trained."""
+        """Freeze the table of subword vectors unless it is trained."""
         self.word_embeddings.requires_grad_(train_embeddings)
 
     def prepare_for_training(self, *, on_cpu: bool, attention_dropout: bool = False) -> None:
@@ -207,8 +207,8 @@ def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[Transfo
         The encoder, and which tensors were loaded, new and left.
 
     Raises:
-        CrossNERError: The folder or name cannot be read, holds no safetensors, none of its weights fit, it is no
-            encoder of text, or the tokenizer is not its own.
+        CrossNERError: The folder or name cannot be read, holds no safetensors, none of its weights fit, it is not an
+            encoder of text, or the tokenizer belongs to another model.
     """
     folder = resolve_encoder(encoder)
     config = read_config(folder)
@@ -223,7 +223,7 @@ def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[Transfo
 
 
 def load_reader(folder: Path) -> SubwordReader:
-    """Load what cuts words for an encoder, without the encoder.
+    """Load the tokenizer of an encoder, without the encoder.
 
     Raises:
         CrossNERError: The configuration or the tokenizer cannot be read.
@@ -233,7 +233,7 @@ def load_reader(folder: Path) -> SubwordReader:
 
 
 def _check_reads_text(encoder: str, model: Any) -> None:
-    """Refuse models that do not turn subwords into vectors that see both sides."""
+    """Refuse models that do not turn subwords into vectors that depend on both sides."""
     config = model.config
     if config.is_encoder_decoder or getattr(config, "is_decoder", False):
         problem = "it is a decoder"
@@ -244,6 +244,6 @@ def _check_reads_text(encoder: str, model: Any) -> None:
     else:
         return
     raise CrossNERError(
-        f"{encoder!r} ({config.model_type}) is no encoder of text: {problem}.",
+        f"{encoder!r} ({config.model_type}) is not an encoder of text: {problem}.",
         hint="Choose a bidirectional encoder such as BERT, RoBERTa, DeBERTa or ModernBERT.",
     )

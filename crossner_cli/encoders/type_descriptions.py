@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from crossner_cli.errors import CrossNERError
 
-# Type names of known data sets that are no words or several in one; lower-cased without hyphens.
+# Type names of known data sets that are not words, or several in one; lower-cased without hyphens.
 WORDS: dict[str, str] = {
     "academicjournal": "academic journal",
     "astronomicalobject": "astronomical object",
@@ -27,7 +27,7 @@ WORDS: dict[str, str] = {
 
 
 def describe_type(entity_type: str, given: Mapping[str, Iterable[str]] | None = None) -> list[str]:
-    """The words of an entity type: the given ones, else those of the table, else the parts of its name, lower-cased.
+    """Describe an entity type: by the given words, else those of the table, else the parts of its name, lower-cased.
 
     ``politicalparty`` is political party, ``Gene_or_gene_product`` gene or gene product, ``Multi-tissue_structure``
     multi tissue structure, ``chemicalFormula`` chemical formula. Never empty.
@@ -42,7 +42,7 @@ def describe_type(entity_type: str, given: Mapping[str, Iterable[str]] | None = 
 
 
 def description_words(types: Iterable[str], given: Mapping[str, Iterable[str]] | None = None) -> list[str]:
-    """Distinct words of all descriptions, in order."""
+    """List the distinct words of all descriptions, in order."""
     return list(dict.fromkeys(word for entity_type in types for word in describe_type(entity_type, given)))
 
 

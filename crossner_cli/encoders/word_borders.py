@@ -1,15 +1,15 @@
-"""Words cut alone as they are cut inside a text, where a space stands before each."""
+"""Words that are cut alone as they are cut inside a text, after a space."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# A word, and words behind it that show how a tokenizer treats letters, digits, brackets and hyphens.
+# A word, and words after it that show how a tokenizer treats letters, digits, brackets and hyphens.
 BEFORE, PROBES = "to", ("the", "London", "2020", "(3)", "mid-term")
 
 
 def put_spaces_before_words(tokenizer: Any) -> None:
-    """Let a fast tokenizer cut a word alone as behind a space, by its pre-tokenizer or by a space before all it reads.
+    """Let a fast tokenizer cut a word alone as after a space, by its pre-tokenizer or by a space before all it reads.
 
     A tokenizer that does so already is left as it is. The change is saved with the tokenizer.
     """
@@ -21,7 +21,7 @@ def put_spaces_before_words(tokenizer: Any) -> None:
     before = find_differently_cut(tokenizer)
     if not before:
         return
-    # A ByteLevel behind a Split would put a space before every part of a word, so the space comes first of all.
+    # A ByteLevel after a Split would put a space before every part of a word, so the space comes first of all.
     own, space = cutter.normalizer, normalizers.Prepend(" ")
     cutter.normalizer = normalizers.Sequence([space] if own is None else [space, own])
     if len(find_differently_cut(tokenizer)) >= len(before):
@@ -29,7 +29,7 @@ def put_spaces_before_words(tokenizer: Any) -> None:
 
 
 def find_differently_cut(tokenizer: Any) -> list[str]:
-    """Return those of a few words that a fast tokenizer cuts otherwise alone than behind another word and a space."""
+    """Return those of a few words that a fast tokenizer cuts differently alone than after another word and a space."""
     cutter = tokenizer.backend_tokenizer
     cutter.no_truncation()
     cutter.no_padding()

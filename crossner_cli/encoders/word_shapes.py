@@ -1,4 +1,4 @@
-"""Learnt vectors of the shapes of words, for encoders whose tokenizer does not tell ``Apple`` from ``apple``.
+"""Learnt vectors of the shapes of words, for encoders whose tokenizer reads ``Apple`` as ``apple``.
 
 A vector of the word's shape is added to the word embedding of each of its subwords. The idea is that of the feature
 "word shape" of taggers before neural ones (Collins, 2002); the vectors are learnt with the tagger.
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from crossner_cli.encoders.pretrained import read_tensors
 from crossner_cli.errors import CrossNERError
 
-# Number 0 is for what belongs to no word: start, end and padding.
+# Number 0 is for start, end and padding.
 NONE, LOWER, CAPITALISED, CAPITALS, MIXED, DIGIT, NO_LETTER = range(7)
 SHAPES = 7
 WORD_SHAPES = "word_shapes.safetensors"  # in a tagger's folder
@@ -39,7 +39,7 @@ def find_shape(word: str) -> int:
 
 
 def show_source() -> str:
-    """Return the Python source of ``find_shape``, which stands on its own."""
+    """Return the Python source of ``find_shape``, which needs nothing else."""
     names = "NONE, LOWER, CAPITALISED, CAPITALS, MIXED, DIGIT, NO_LETTER = range(7)"
     return f"{names}\n\n\n{inspect.getsource(find_shape)}"
 
@@ -53,7 +53,7 @@ def ignores_case(tokenizer: Any) -> bool:
 
 
 class WordShapes(nn.Module):
-    """One vector a shape, (7, E), for word embeddings of width E."""
+    """One vector per shape, (7, E), for word embeddings of width E."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

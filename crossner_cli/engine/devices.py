@@ -8,7 +8,7 @@ choice                CPU                             GPU
 bf16                  where AMX or AVX512-BF16 is,    where the GPU has it
                       and oneDNN may use it
 attention kernel      one after the other, softmax    fused where the encoder has it, but
-                      in fp32: the fused kernel's     cuDNN's, which is planned anew, in
+                      in fp32: the fused kernel's     cuDNN's, which is planned again, in
                       backward pass is slow in bf16   0.1 s, for each length of sentence
 attention dropout     0, --attention-dropout the       the encoder's
                       encoder's

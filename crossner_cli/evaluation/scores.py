@@ -49,7 +49,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class TypeScores(Shares):
-    """Scores of one entity type, in percent, and the entities behind them; ``support`` are the gold ones."""
+    """Scores of one entity type, in percent, and the numbers of entities; ``support`` counts gold ones."""
 
     support: int
     predicted: int
@@ -120,7 +120,7 @@ def mean_and_deviation(values: Sequence[float]) -> dict[str, float | None]:
 
 
 def describe_mode(mode: Mode) -> dict[str, Any]:
-    """Tool, repair rule and division rule behind the scores of a mode."""
+    """Return the tool, the repair rule and the division rule of a mode."""
     return {"tool": f"seqeval {version('seqeval')}", "mode": mode, "repair": REPAIR[mode], "zero_division": 0}
 
 

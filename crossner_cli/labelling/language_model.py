@@ -251,7 +251,8 @@ class LanguageModel:
             return CrossNERError(f"The account at {self.base_url} has no credit: {reason}", hint=f"Add some. {GOES_ON}")
         if isinstance(error, self._openai.AuthenticationError | self._openai.PermissionDeniedError):
             return CrossNERError(
-                f"{self.base_url} refuses the key: {reason}", hint=f"Set the environment variable {KEY} anew. {GOES_ON}"
+                f"{self.base_url} refuses the key: {reason}",
+                hint=f"Set the environment variable {KEY} again. {GOES_ON}",
             )
         if isinstance(error, self._openai.NotFoundError) or error.response.has_redirect_location:
             return CrossNERError(

@@ -1,4 +1,4 @@
-"""Taggers as teachers: labels with the probabilities behind them."""
+"""Taggers as teachers: labels with their probabilities."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ TAG_DIMENSIONS: dict[str, tuple[int, ...]] = {
     "crf.transitions": (0, 1),
 }
 
-# Low enough that no tag so marked is ever chosen, high enough that sums of it stay finite in float32.
+# So low that no such tag is ever chosen, and so high that sums of it stay finite in float32.
 IMPOSSIBLE = -1e4
 
 
@@ -34,7 +34,7 @@ class Decoded(NamedTuple):
 
 
 def unpad(values: Tensor, word_mask: Tensor) -> list[list[Any]]:
-    """Cut padded rows, (B, W), to one list a sentence."""
+    """Cut padded rows, (B, W), to one list per sentence."""
     lengths = word_mask.sum(dim=1).tolist()
     return [row[:length] for row, length in zip(values.tolist(), lengths, strict=True)]
 
@@ -55,7 +55,7 @@ class Moves(NamedTuple):
 
 @torch.no_grad()
 def viterbi(emissions: Tensor, mask: Tensor, moves: Moves) -> Tensor:
-    """Best tag sequence of each sentence.
+    """Find the best tag sequence of each sentence.
 
     Args:
         emissions: Scores of each tag at each word, (B, W, K).
@@ -63,7 +63,7 @@ def viterbi(emissions: Tensor, mask: Tensor, moves: Moves) -> Tensor:
         moves: Scores of first tags, neighbours and last tags.
 
     Returns:
-        Tag ids, (B, W); 0 behind a sentence's words.
+        Tag ids, (B, W); 0 after a sentence's words.
     """
     batch, words, _ = emissions.shape
     best = moves.start + emissions[:, 0]  # (B, K)
@@ -88,14 +88,14 @@ class LinearChainCRF(nn.Module):
     """Linear-chain conditional random field, masked and exact.
 
     score(x, y) = start[y_1] + sum_t emissions[t, y_t] + sum_t transitions[y_{t-1}, y_t] + stop[y_W]
-    (Lample et al. 2016, section 2.2). Padding stands behind the words of a sentence.
+    (Lample et al. 2016, section 2.2). Padding stands after the words of a sentence.
 
     Args:
         tags: Number of tags, K.
     """
 
     impossible = IMPOSSIBLE
-    # Spread of the transitions up to which sums of their exponentials lose nothing in float32.
+    # Up to this spread of the transitions, sums of their exponentials lose nothing in float32.
     mild = 60.0
 
     def __init__(self, tags: int) -> None:
@@ -105,7 +105,7 @@ class LinearChainCRF(nn.Module):
         self.transitions = nn.Parameter(torch.zeros(tags, tags))  # from, to
 
     def log_likelihood(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """Log-probability of each tag sequence.
+        """Compute the log-probability of each tag sequence.
 
         Args:
             emissions: Scores of each tag at each word, (B, W, K).
@@ -113,7 +113,7 @@ class LinearChainCRF(nn.Module):
             mask: True at words, (B, W); every sentence has at least one.
 
         Returns:
-            One number a sentence, (B,).
+            One number per sentence, (B,).
         """
         return self._score(emissions, tags, mask) - self._log_partition(emissions, mask)
 
@@ -126,7 +126,7 @@ class LinearChainCRF(nn.Module):
         return self.start[tags[:, 0]] + inside + self.stop[last]
 
     def _log_partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """Forward algorithm over scores kept near zero, so that a thousand words are as exact as two.
+        """Run the forward algorithm over scores kept near zero, so that a thousand words are as exact as two.
 
         Where transitions differ little, the sums over previous tags are matrix products of exponentials. That is exact
         whatever the emissions: the likeliest previous tag alone adds exp(transition - highest transition) to a sum

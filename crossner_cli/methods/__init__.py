@@ -1,1 +1,1 @@
-"""One file a tagging method, and the contract that all of them keep."""
+"""One file per tagging method, and the contract of all methods."""

@@ -2,8 +2,8 @@
 
 Paper: Yan et al. (2021), A Unified Generative Framework for Various NER Subtasks, flat NER.
 Differs: only the first subwords of words can be pointed to, and windows of a long sentence are written one by one, an
-entity across their border in two parts that are joined again; end and types have vectors of their own, which begin as
-the paper's and leave the table of subword vectors as it is; greedy, no beam; entities are made of neighbouring words.
+entity across their border in two parts that are joined again; end and types have separate vectors, which begin as the
+paper's and leave the table of subword vectors as it is; greedy, no beam; entities are made of neighbouring words.
 Values are dropped where the code drops them: of the decoder's states, of what they are compared with, and inside MLP.
 The probability of an entity is that of its steps, given those before; of a word outside, that no step points to it.
 """
@@ -33,7 +33,7 @@ LEAST = 1e-12  # probability that is written where rounding leaves none
 
 
 class Windows(NamedTuple):
-    """The words that each of the R rows of a batch is to tell of: N in all, P at most in a row."""
+    """The words that the R rows of a batch write about: N in all, at most P in a row."""
 
     rows: Tensor  # of each word, (N,); never falls
     places: Tensor  # of each word in its row, (N,)
@@ -74,8 +74,8 @@ def read_entities(steps: Sequence[int], types: int, probabilities: Sequence[floa
     """Read a written sequence without its end, given the number of types, E, and the probability of each step.
 
     Returns:
-        The entities, and how many parts of the sequence are none: those without a type or without words, with words
-        that do not follow one another, or with a word of an entity before.
+        The entities, and the number of parts that are not entities: without a type or words, with words that do not
+        follow one another, or with a word of an earlier entity.
     """
     entities: list[Entity] = []
     taken: set[int] = set()
@@ -97,9 +97,9 @@ def read_entities(steps: Sequence[int], types: int, probabilities: Sequence[floa
 
 
 def join_entities(before: list[Entity], entities: Sequence[Entity], words: int) -> list[Entity]:
-    """Put the entities of a window behind those of the windows before it, which hold ``words`` words.
+    """Put the entities of a window after those of the windows before it, which hold ``words`` words.
 
-    An entity that begins with the window, where one of its type ended with the words before, is the rest of it.
+    An entity at the start of the window continues one of its type that ended with the words before.
     """
     moved = [entity._replace(start=entity.start + words, end=entity.end + words) for entity in entities]
     ending = next((entity for entity in before if entity.end == words), None)
@@ -151,7 +151,7 @@ class BARTNER(Tagger):
 
     def __init__(self, encoder: EncoderDecoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
-        self.discarded_sequences = 0  # parts of its sequences that were no entity, since the tagger was made
+        self.discarded_sequences = 0  # parts of its sequences that were not entities, since the tagger was made
         size, types = encoder.output_dim, tag_set.types
         self.dropout = Dropout(hyper.dropout)
         self.mlp = nn.Sequential(nn.Linear(size, size), Dropout(hyper.dropout), nn.ReLU(), nn.Linear(size, size))
@@ -182,7 +182,7 @@ class BARTNER(Tagger):
         return {"steps": OtherUnits((self._targets(batch, find_windows(batch)) != NO_STEP).sum())}
 
     def decode(self, batch: Batch) -> Decoded:
-        """Write entities step by step, each time the likeliest; what is no entity is discarded and counted."""
+        """Write entities step by step, each time the likeliest; discard and count what is not an entity."""
         windows = find_windows(batch)
         types = self.tag_set.types
         probabilities: list[list[float]] = [[] for _ in range(len(batch))]
@@ -204,13 +204,13 @@ class BARTNER(Tagger):
         return Decoded(tags, probabilities)
 
     def _targets(self, batch: Batch, windows: Windows) -> Tensor:
-        """Return the steps of the gold tags, (R, S); ``NO_STEP`` behind the end. Spans are read by conlleval's rule."""
+        """Return the steps of the gold tags, (R, S); ``NO_STEP`` after the end. Spans are read by conlleval's rule."""
         assert batch.tags is not None
         tags = batch.tags[batch.word_mask]  # (N,)
         # Steps are counted before a batch is moved to the model's device.
         tag_types, opens, closes = (each.to(tags.device) for each in (self.tag_types, self.opens, self.closes))
         types = tag_types[tags]
-        # The word before the first one is the last one, which does not matter: every row begins anew.
+        # The word before the first one is the last one, which does not matter: every row begins again.
         begins = (windows.places == 0) | opens[tags] | closes[tags.roll(1)] | (types != types.roll(1))
         inside = types > 0
         last = inside & begins.roll(-1)
@@ -257,13 +257,13 @@ class BARTNER(Tagger):
         Rows that have ended are left out of the steps that follow.
 
         Returns:
-            The steps, (R, S), ``NO_STEP`` behind the end, the probability of each, and for each word, (R, P), the
+            The steps, (R, S), ``NO_STEP`` after the end, the probability of each, and for each word, (R, P), the
             probability that no step points to it: the least of all steps.
         """
         alive, longest = (windows.counts > 0).nonzero()[:, 0], 2 * windows.counts + 1
         steps = torch.full((len(longest), int(longest.max())), NO_STEP, device=longest.device)
         probabilities = torch.ones_like(steps, dtype=torch.float)
-        most = torch.zeros_like(windows.mask, dtype=torch.float)  # of the step that most wanted to point to a word
+        most = torch.zeros_like(windows.mask, dtype=torch.float)  # of the step that most probably points to a word
         read, attention = self.encoder.read(batch), batch.attention_mask
         pointed = self._pointed(read, batch, windows)
         banned, subwords = self._banned(batch, windows), batch.input_ids.gather(1, windows.columns)

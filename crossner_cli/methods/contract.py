@@ -51,7 +51,7 @@ class Rows:
     Args:
         tags: Dimensions that count tags, by name of the tensor.
         types: Dimensions that count O and then the types, in the order of ``TagSet.types``, by name of the tensor.
-        words: Names of tensors with a row for what is unknown and then one a word, as an encoder of words numbers them.
+        words: Names of tensors with a row for the unknown and then one per word, in the order of an encoder of words.
     """
 
     tags: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Paper:
 
 
 class Tagger(nn.Module, ABC):
-    """An encoder, which gives one vector a word, and what a method puts above it."""
+    """An encoder, which gives one vector per word, and what a method puts above it."""
 
     @dataclass(frozen=True)
     class Hyperparameters(Settings):
@@ -104,7 +104,7 @@ class Tagger(nn.Module, ABC):
 
     @property
     def domain_of_new_text(self) -> str:
-        """The domain as whose text new text is tagged."""
+        """The domain that new text is tagged as."""
         return next(iter(self.tag_set.domains))
 
     @property
@@ -122,12 +122,12 @@ class Tagger(nn.Module, ABC):
 
     @abstractmethod
     def decode(self, batch: Batch) -> Decoded:
-        """Return one tag a word, among the tags of the sentence's domain. Gold tags are never read."""
+        """Return one tag per word, among the tags of the sentence's domain. Gold tags are never read."""
 
     def distributions(self, batch: Batch) -> Tensor:
         """Return the probability of each tag of each word, (B, W, K), 0 for tags of other domains than the sentence's.
 
-        Rows outside the word mask mean nothing. Optional: ``gives_distributions`` tells whether a method has it.
+        Rows outside the word mask mean nothing. Optional: ``gives_distributions`` says whether a method has it.
 
         Raises:
             NotImplementedError: The method does not have it.
@@ -143,7 +143,7 @@ class Tagger(nn.Module, ABC):
         return {}
 
     def explain(self, batch: Batch) -> dict[str, Shares]:
-        """Return the weights that ``decode`` computes on its way, by name; none where a method has no such weights."""
+        """Return the weights that ``decode`` computes, by name; empty for a method without such weights."""
         return {}
 
     def states(self, batch: Batch) -> Tensor:
@@ -156,7 +156,7 @@ class Tagger(nn.Module, ABC):
         return {"hidden": self.states(batch)}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """Same as ``loss``: what a data-parallel wrapper calls."""
+        """Do the same as ``loss``; data-parallel wrappers call this."""
         return self.loss(batch)
 
 
@@ -236,7 +236,7 @@ def read_settings(method: type[Tagger], settings: Iterable[str]) -> Any:
     """Convert ``key=value`` texts into the method's hyperparameters, by the types of their fields.
 
     Raises:
-        CrossNERError: A key is unknown, or a value has another type or is out of its limits.
+        CrossNERError: A key is unknown, or a value has another type or is outside its limits.
     """
     hints = typing.get_type_hints(method.Hyperparameters)
     known = {each.name: each.default for each in dataclasses.fields(method.Hyperparameters)}

@@ -1,4 +1,4 @@
-"""What a tagger is trained on: an optional part of a method, for more or less than all labelled sentences."""
+"""The training data of a tagger: an optional part of a method that reads more or less than all labelled sentences."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CountedText(Protocol):
 
     @property
     def counts(self) -> Counter[str]:
-        """Occurrences of each word."""
+        """The occurrences of each word."""
 
     def __len__(self) -> int: ...
 
@@ -48,15 +48,15 @@ class CountedText(Protocol):
 
 
 class TrainingInputs:
-    """All labelled sentences of the domains that a stage reads, mixed, and no more.
+    """The labelled sentences of the domains that a stage reads, mixed.
 
     Attributes:
         mixes: True if the labelled sentences of all domains are one stream; else each domain has its own, and sentences
             that a teacher labelled are not read.
         settings: The settings of the tagger, which record what it learns in this stage.
         roles: The domains whose labels are learnt.
-        notes: What the user should know before the stage begins.
-        known: What was found for the encoder in further files.
+        notes: Notes for the user, given before the stage begins.
+        known: Data for the encoder from further files.
     """
 
     mixes = True
@@ -92,7 +92,7 @@ class TrainingInputs:
         return []
 
     def begin(self, tagger: Any, labelled: Labelled) -> None:
-        """Tell a tagger that is about to be trained what it must know of its text."""
+        """Give a tagger what it must know of its text before it is trained."""
 
     def find_reread_texts(self, updates: int) -> Sequence[CountedText]:
         """Find the raw texts that so many updates read twice or more."""

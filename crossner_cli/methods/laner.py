@@ -2,13 +2,13 @@
 
 Paper: Hu et al. (2022), A Label-Aware Autoregressive Framework for Cross-Domain NER; its names of matrices stand beside
 ours. A label is a tag as the model reads it: a vector.
-Differs: words instead of subwords; padding masked in both attentions; before the first word stands a learned start
-label, where the paper has no rule and the code an untrained layer; the label of O is learned, which the code holds at
-zero; dropout of the word vectors that the output layer reads (0 gives the paper's); greedy decoding gives legal
-sequences (legal=false: any); behind more than ``memory`` labels the context is made of the last ``memory``
-only, and the backward half of the label LSTM ends with them (its forward half still reads all). While it learns the
-source it knows the source's labels alone; those of the target are added when that is trained on (the code's table holds
-all from the first), and a sentence gets only labels of its own domain (the code's may get any).
+Differs: words instead of subwords; padding masked in both attentions; a learned start label stands before the first
+word (the paper has no rule, the code an untrained layer); the label of O is learned, which the code holds at zero;
+dropout of the word vectors that the output layer reads (0 gives the paper's); greedy decoding gives legal sequences
+(legal=false: any); after more than ``memory`` labels the context is made of the last ``memory`` only, and the backward
+half of the label LSTM ends with them (its forward half still reads all). In training on the source it has the source's
+labels only; those of the target are added in training on the target (the code's table holds all from the beginning),
+and a sentence gets only labels of its own domain (the code's may get any).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def shares_of(asked: Tensor, vectors: Tensor, mask: Tensor | None = None) -> Ten
 
 
 def attend(asked: Tensor, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Sum vectors, each weighted by its share: one sum a query, (B, Q, D)."""
+    """Sum vectors, each weighted by its share: one sum per query, (B, Q, D)."""
     return shares_of(asked, vectors, mask) @ vectors
 
 
@@ -53,7 +53,7 @@ class Prefix(NamedTuple):
 
     labels: Tensor  # (B, L, d2)
     forward: Tensor  # their forward states, (B, L, d2)
-    state: tuple[Tensor, Tensor]  # what the forward half goes on from
+    state: tuple[Tensor, Tensor]  # the state that the forward half continues from
 
 
 class LabelEncoder(nn.Module):
@@ -63,8 +63,8 @@ class LabelEncoder(nn.Module):
     on where the labels end, so the paper runs the LSTM again for each word, W^2 / 2 steps in a row. Exact in W steps:
 
     - The forward half is one pass over all labels.
-    - The backward state of the last label has read that label only: a table of one row a tag.
-    - All other backward states are one batch with one row a word. Step t reads the label t places before each row's
+    - The backward state of the last label has read that label only: a table of one row per tag.
+    - All other backward states are one batch with one row per word. Step t reads the label t places before each row's
       last one and drops the rows that have none left; at most ``memory`` labels are read backwards.
     """
 
@@ -77,7 +77,7 @@ class LabelEncoder(nn.Module):
         self.backward_lstm = nn.LSTM(size, size, batch_first=True)
 
     def table(self) -> Tensor:
-        """Return the label of each tag and, behind them, the start label, (K+1, d2)."""
+        """Return the label of each tag and, after them, the start label, (K+1, d2)."""
         return torch.cat([self.labels.weight, self.start])
 
     def previous(self, tags: Tensor) -> Tensor:
@@ -97,10 +97,10 @@ class LabelEncoder(nn.Module):
         return torch.cat([forward, functional.embedding(previous, alone[:, 0])], dim=-1), forward
 
     def extend(self, prefix: Prefix | None, labels: Tensor, *, keep: bool) -> Prefix:
-        """Put one label, a row of the table, (B,), behind each prefix, of which there is none at the first word.
+        """Put one label, a row of the table, (B,), after each prefix, of which there is none at the first word.
 
-        Where labels are fewer than prefixes, the last prefixes end here. ``keep`` says if the labels before are kept,
-        up to ``memory``: only the context needs them.
+        If there are fewer labels than prefixes, the last prefixes end here. ``keep`` keeps the labels before, up to
+        ``memory``, which only the context needs.
         """
         label, left, kept = self.table()[labels][:, None], len(labels), self.memory - 1
         hidden, cell = prefix.state if prefix else 2 * [label.new_zeros(1, left, label.shape[-1])]
@@ -127,10 +127,10 @@ class LabelEncoder(nn.Module):
         """Weigh the labels before each word.
 
         Args:
-            asked: One query a word, (B, W, 2 d2).
+            asked: One query per word, (B, W, 2 d2).
             forward: Forward states of the labels, (B, W, d2).
             previous: Rows of the table, (B, W).
-            mask: Where a word is, (B, W).
+            mask: True at words, (B, W).
 
         Returns:
             The share of each label, (B, W, W), and the sum of backward states so weighted, (B, W, d2).
@@ -139,7 +139,7 @@ class LabelEncoder(nn.Module):
         gates = functional.linear(self.table(), input_weight, input_bias + hidden_bias)  # (K+1, 4 d2)
         asked_forward, asked_backward = asked.chunk(2, dim=-1)
         scores = asked_forward @ forward.mT  # (B, W, W): what the forward half adds to a score
-        ends, sentences = mask.t().nonzero(as_tuple=True)  # (R,): one row a word, those with most labels last
+        ends, sentences = mask.t().nonzero(as_tuple=True)  # (R,): one row per word, those with most labels last
         weights, read = [], []
         size = max(1, MOST_PAIRS // min(mask.shape[1], self.memory))
         for first in range(0, len(ends), size):
@@ -320,7 +320,7 @@ class LANER(Tagger):
 
         Args:
             words: The vectors of the whole sentence, (B, W, H).
-            mask: Where a word is, (B, W).
+            mask: True at words, (B, W).
             last: The label before each, e_{i-1}, (B, Q, 2 d2).
             context: From queries h'_i, (B, Q, 2 d2), to what they see of the labels before each, e^c_i, likewise.
         """

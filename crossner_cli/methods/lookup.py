@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from crossner_cli.errors import CrossNERError, suggest
 
 FOLDERS = ("crossner_cli.methods", "crossner_cli.recurrent.methods")
-SHARED = {"contract", "inputs", "lookup", "wordwise"}  # modules beside the methods
+SHARED = {"contract", "inputs", "lookup", "wordwise"}  # modules that are not methods
 GROUP = "crossner.methods"
 
 

@@ -1,4 +1,4 @@
-"""The base of methods that score the tags of each word alone: they need to say only how."""
+"""The base of methods that score the tags of each word independently: they need only ``scores``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WordwiseTagger(Tagger):
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the cross-entropy, summed over the real words of the batch.
 
-        It is that with the teacher's distribution (Hinton et al. 2015) where the batch has one.
+        With a teacher's distribution in the batch, the cross-entropy is that with it (Hinton et al. 2015).
         """
         assert batch.tags is not None
         real = batch.word_mask  # (B, W)

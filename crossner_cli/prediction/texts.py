@@ -28,7 +28,7 @@ class Entity:
 
     Args:
         start: Its first character in the text, from 0.
-        end: The character behind its last one.
+        end: The character after its last one.
         type: Its entity type.
         text: The text from ``start`` to ``end``.
         score: The probability that it is right, from 0 to 1, if the tagger is calibrated; else the lowest probability

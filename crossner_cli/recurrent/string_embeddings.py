@@ -36,7 +36,7 @@ class CharacterLM(nn.Module):
         size: Values of a character.
         hidden: Units of a layer, H.
         layers: Number of layers.
-        output: Width behind a last linear map; None without one.
+        output: Width after a last linear map; None without one.
     """
 
     def __init__(self, characters: int, size: int, hidden: int, layers: int = 1, output: int | None = None) -> None:

@@ -43,11 +43,11 @@ from crossner_cli.recurrent.word_reader import (
 )
 from crossner_cli.recurrent.word_vectors import WordVectors
 
-TABLES = ("words.weight", "characters.table.weight")  # one row a word, character or n-gram
+TABLES = ("words.weight", "characters.table.weight")  # one row per word, character or n-gram
 
 
 class WordEncoder(Encoder):
-    """One vector a word, its parts side by side.
+    """One vector per word, its parts side by side.
 
     Args:
         vocabulary: The words and characters that have a vector.

@@ -39,7 +39,7 @@ class SubwordScores(nn.Module):
         self.classifier: Any = tagger.classifier
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, word_shapes: Tensor | None = None) -> Tensor:
-        """One score a tag, (R, T, K), of subwords, (R, T), and the shapes of their words if the encoder reads them."""
+        """Score each tag, (R, T, K), of subwords, (R, T), and the shapes of their words if the encoder reads them."""
         read = self.encoder.name_inputs(input_ids, word_shapes)
         scores: Tensor = self.classifier(self.encoder.model(**read, attention_mask=attention_mask)[0])
         return scores

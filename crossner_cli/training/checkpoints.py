@@ -34,7 +34,7 @@ class TrainingState:
         step: Updates done.
         epoch: Number of the epoch at work, from 0.
         place: Updates of this epoch done.
-        sums: Sum of each loss term's value over the updates of this epoch, one record a process.
+        sums: Sum of each loss term's value over the updates of this epoch, one record per process.
         words: Words read so far.
         seconds: What the updates so far took.
         best: Best score so far; None before the first.

@@ -48,7 +48,7 @@ class FitResult:
     """The result of a training loop, besides the weights.
 
     Args:
-        history: One record an epoch: losses, scores, words a second.
+        history: One record per epoch: losses, scores, words a second.
         best: Score of the weights kept, None without a score.
         best_epoch: Their epoch, from 1.
         steps: Updates done.
@@ -84,7 +84,7 @@ def fit(
         plan: How long.
         engine: Where.
         score: Tells after each epoch how good the model is; its first number chooses the best epoch.
-        checkpoints: Where to keep the state, now and then and when Ctrl-C or SIGTERM stops the loop behind an update.
+        checkpoints: Where to keep the state, now and then and when Ctrl-C or SIGTERM stops the loop after an update.
             An interrupted loop continues from there.
         task: Name for the progress.
         unit: What ``batch.words`` counts.
@@ -148,7 +148,7 @@ class _Loop:
         restored = checkpoints and checkpoints.restore(self.plain_model, self.plain_optimiser, self.engine)
         if restored:
             self.state, self.best = restored
-            yield Notice(f"{self.task}: continues behind update {self.state.step}.")
+            yield Notice(f"{self.task}: continues after update {self.state.step}.")
             kind = torch.float64 if self.engine.on_cpu else torch.float32
             self.running = {
                 name: torch.tensor(value, dtype=kind, device=self.engine.device)
@@ -329,14 +329,14 @@ class _Loop:
         return Progress(self.task, state.step, float(self.total), "updates", values, is_milestone=True)
 
     def _score(self) -> dict[str, float]:
-        """Score the model. An interruption stops one process at once, behind the last update of the epoch.
+        """Score the model. An interruption stops one process at once, after the last update of the epoch.
 
         Where the last epoch is kept, whatever its score, earlier ones are not scored.
         """
         is_last = self.state.epoch + 1 == self.plan.epochs or self.state.step >= self.total
         if self.score is None or (self.plan.keep == "last" and self.plan.patience is None and not is_last):
             return {}
-        if self.engine.world > 1:  # they stop together, behind the scoring: none waits for another
+        if self.engine.world > 1:  # they stop together, after the scoring: none waits for another
             return self.score()
         try:
             with self.interruption.at_once():

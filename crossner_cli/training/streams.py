@@ -89,7 +89,7 @@ class SentenceStream:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplacingStream(SentenceStream):
-    """Sentences in some of which other mentions of the same type replace gold ones, drawn anew in each epoch."""
+    """Sentences in some of which other mentions of the same type replace gold ones, drawn again in each epoch."""
 
     texts: Sequence[Sentence | None]  # None for a sentence that stays as it is
     mentions: Mentions

@@ -87,7 +87,7 @@ def test_other_weight_formats_are_never_loaded(copy):
     save_file({"other": torch.ones(2)}, copy / "other.safetensors")
     for content, problem in (
         (json.dumps(index), "other weight formats are never loaded"),
-        ('{"weight_map": 3}', "index.json names no files"),
+        ('{"weight_map": 3}', "index.json does not name any files"),
         ("[" * 5000, "index.json cannot be read"),
         ('{"weight_map": {"a": "/elsewhere/o.safetensors"}}', "which is not a plain file name"),
         ('{"weight_map": {"a": "../../o.safetensors"}}', "which is not a plain file name"),
@@ -137,8 +137,8 @@ def test_a_broken_config_is_a_known_problem(copy, content):
         ({"pad_token_id": 9999}, ""),
         ({"dtype": "float9"}, ""),
         ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": True}}, ""),
-        ({"is_decoder": True}, "is no encoder of text: .*it is a decoder"),
-        ({"model_type": "vit"}, "is no encoder of text: .*does not read subwords"),
+        ({"is_decoder": True}, "is not an encoder of text: .*it is a decoder"),
+        ({"model_type": "vit"}, "is not an encoder of text: .*does not read subwords"),
     ],
     ids=str,
 )
@@ -242,7 +242,7 @@ def test_replacements_that_multiply_are_refused_before_a_word_is_cut(tmp_path):
     make_tokenizer(folder)
     twice = [{"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 3000}] * 2
     rewrite(folder, "tokenizer.json", normalizer={"type": "Sequence", "normalizers": twice})
-    with pytest.raises(CrossNERError, match="tokenizer.json makes millions of letters of one"):
+    with pytest.raises(CrossNERError, match="tokenizer.json turns one letter into millions"):
         read_tokenizer(folder)
     usual = [{"type": "Replace", "pattern": {"String": "``"}, "content": '"'}] * 30
     rewrite(folder, "tokenizer.json", normalizer={"type": "Sequence", "normalizers": usual})

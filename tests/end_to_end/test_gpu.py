@@ -147,7 +147,7 @@ def test_an_interrupted_training_goes_on_on_the_other_device(
                 running.send_signal(signal.SIGINT)
         assert running.wait() == 130
     resumed = subprocess.run(line_of(*stopped, *places[1]), capture_output=True, text=True, check=False)
-    assert resumed.returncode == 0 and "continues behind update" in resumed.stderr, resumed.stderr
+    assert resumed.returncode == 0 and "continues after update" in resumed.stderr, resumed.stderr
     expected, found = (
         load_file(prepared / f"{name}-{first_there}" / "tagger" / "model.safetensors") for name in ("whole", "stopped")
     )

@@ -296,10 +296,10 @@ def test_what_is_no_encoder_decoder_is_refused(tiny_encoder_folder, tmp_path, fo
     transformers.T5Config(vocab_size=99, d_model=16).save_pretrained(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"")  # never read: the configuration tells
     for path, kind in ((tiny_encoder_folder, "bert"), (tmp_path, "t5")):
-        with pytest.raises(CrossNERError, match=rf"\({kind}\) is no encoder-decoder of the BART family") as caught:
+        with pytest.raises(CrossNERError, match=rf"\({kind}\) is not an encoder-decoder of the BART family") as caught:
             check_start(design("bartner", path), BASE)
         assert "facebook/bart-base" in caught.value.hint
-        with pytest.raises(CrossNERError, match="is no encoder-decoder"):
+        with pytest.raises(CrossNERError, match="is not an encoder-decoder"):
             load_encoder_decoder(str(path))
     check_start(design("bartner", folder), BASE)
     check_start(design("linear", tiny_encoder_folder), BASE)

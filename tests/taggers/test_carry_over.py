@@ -166,7 +166,7 @@ def test_settings_that_a_start_had_and_this_tagger_has_not_are_noted(tiny_encode
         ("bilstm-crf", "transformer=frozen", "words", "holds no transformer"),
         ("bilstm-crf", "words=frozen", "base", "no vectors to keep"),
         ("bilstm-crf", "strings=frozen", "words", "no language models of characters"),
-        ("bartner", "dropout=0.5", "encoder", "no encoder-decoder"),
+        ("bartner", "dropout=0.5", "encoder", "not an encoder-decoder"),
     ],
 )
 def test_a_start_without_what_the_tagger_reads_is_refused(

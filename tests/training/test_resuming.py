@@ -95,7 +95,7 @@ def test_a_killed_stage_resumes_to_the_bit_identical_result(prepared_run: Path, 
     (draft / "checkpoint-1" / "step-15" / "model.safetensors").touch()
     resumed = subprocess.run(killed, env=ENVIRONMENT, capture_output=True, text=True)
     assert resumed.returncode == 0, resumed.stderr
-    assert "killed, seed 2: continues behind update " in resumed.stderr
+    assert "killed, seed 2: continues after update " in resumed.stderr
     for folder in ("tagger-seed-1", "tagger-seed-2"):
         expected = tagger_weights(prepared_run, "whole", folder)
         found = tagger_weights(prepared_run, "killed", folder)
@@ -125,7 +125,7 @@ def test_joint_training_resumes_to_the_bit_identical_result_too(
     kill_when(killed, lambda: any(reached(folder, 4) for folder in draft.glob("checkpoint*")))
     assert not (prepared_run / f"{stage}-killed").exists()
     resumed = subprocess.run(killed, env=ENVIRONMENT, capture_output=True, text=True)
-    assert resumed.returncode == 0 and "continues behind update" in resumed.stderr, resumed.stderr
+    assert resumed.returncode == 0 and "continues after update" in resumed.stderr, resumed.stderr
     expected, found = (load_file(prepared_run / f"{stage}-{name}" / weights) for name in ("whole", "killed"))
     assert all(torch.equal(found[name], value) for name, value in expected.items())
 
@@ -155,8 +155,8 @@ def test_an_interrupted_training_goes_on_from_the_very_update_to_the_same_weight
                 process.send_signal(number)
         assert process.wait() == 130
     resumed = subprocess.run(stopped, env=ENVIRONMENT, capture_output=True, text=True)
-    assert resumed.returncode == 0 and "continues behind update" in resumed.stderr, resumed.stderr
-    (began,) = [line for line in resumed.stderr.splitlines() if "continues behind update" in line]
+    assert resumed.returncode == 0 and "continues after update" in resumed.stderr, resumed.stderr
+    (began,) = [line for line in resumed.stderr.splitlines() if "continues after update" in line]
     assert 6 <= int(began.rstrip(".").split()[-1]) <= 8
     files = [
         path.relative_to(prepared_run / f"{name}-whole") for path in prepared_run.glob(f"{name}-whole/**/*.safetensors")
