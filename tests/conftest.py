@@ -1,7 +1,5 @@
 """Tiny encoders and runs, made here: no network, no downloads."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Lines in pipes, bars on terminals, and tables whose numbers are never cut."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

@@ -1,12 +1,9 @@
 """Problems: what a user can cause ends in a message, a way out and an exit status; a defect keeps its traceback."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from builders.commands import Sample, parse, run_process
@@ -98,14 +95,9 @@ def test_a_defect_keeps_its_traceback(error: Exception) -> None:
 
 @pytest.mark.parametrize(
     ("options", "way_out"),
-    [
-        (Sample(), "The same command continues: crossner"),
-        (Predict(), "Nothing is left of it to continue."),
-    ],
+    [(Sample(), "The same command continues: crossner"), (Predict(), "Nothing is left of it to continue.")],
 )
-def test_an_interruption_ends_with_130_and_says_how_to_continue(
-    options: Any, way_out: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interruption_ends_with_130_and_says_how_to_continue(options, way_out, capsys):
     with pytest.raises(SystemExit, match="130"), known_problems(options):
         raise KeyboardInterrupt
     assert way_out in (told := capsys.readouterr().err) and "Problem" not in told

@@ -1,7 +1,5 @@
 """Options: one declaration is the flag, its help, its limits, its published value and its entry in the manifest."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from pathlib import Path
@@ -14,16 +12,7 @@ from typer.testing import CliRunner
 from crossner_cli.cli import app, paper_of
 from crossner_cli.errors import CrossNERError
 from crossner_cli.option_fields import NOT_PUBLISHED, fields_in_order
-from crossner_cli.options import (
-    Dapt,
-    Evaluate,
-    Finetune,
-    Inspect,
-    JointTrain,
-    Predict,
-    PretrainSource,
-    Report,
-)
+from crossner_cli.options import Dapt, Evaluate, Finetune, Inspect, JointTrain, Predict, PretrainSource, Report
 from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
 
@@ -123,9 +112,7 @@ def test_an_option_with_the_one_it_needs_is_taken_and_every_needed_one_exists() 
         ({"input": ["in.txt"], "output": "o.jsonl"}, True),
     ],
 )
-def test_predict_continues_if_its_input_and_output_are_files(
-    given: dict[str, Any], is_resumable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_predict_continues_if_its_input_and_output_are_files(given, is_resumable, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in.txt").write_text("Anna\n")
     output = Path(given["output"]) if "output" in given else None
@@ -159,9 +146,7 @@ ON_TARGET_TEXT = "tasks=source-ner,target-lm"
         ("nomethod", "", ""),
     ],
 )
-def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins(
-    method: str, settings: str, expected: str
-) -> None:
+def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins(method, settings, expected):
     assert paper_of(Finetune(method=method, settings=settings.split()))[1] == expected.split()
 
 

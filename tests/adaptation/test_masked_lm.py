@@ -1,7 +1,5 @@
 """The masked language model: equal to the full computation, whatever the architecture; made heads; what is saved."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Masking: worked examples, an independent scan, and the properties every mask has."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given, settings

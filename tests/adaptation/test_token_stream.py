@@ -1,7 +1,5 @@
 """Token streams: nothing lost, equal lines on one side, redone when interrupted, and no memory for large files."""
 
-from __future__ import annotations
-
 import json
 import random
 import sys

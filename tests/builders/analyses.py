@@ -1,7 +1,5 @@
 """A small fine-grained analysis, with words that would steer a terminal or a page."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from builders.runs import model_result

@@ -1,7 +1,5 @@
 """A server on this machine that speaks as OpenAI's chat completions do, and fails as it is told."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Commands of the command line."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

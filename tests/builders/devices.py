@@ -4,13 +4,11 @@ Its tensors say that they are on ``meta``, as PyTorch runs the backward pass of 
 and hold their values in memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from unittest import mock
 
 import torch
@@ -33,7 +31,7 @@ class OnDevice(Tensor):
     held: Tensor
 
     @staticmethod
-    def __new__(cls, held: Tensor) -> OnDevice:
+    def __new__(cls, held: Tensor) -> Self:
         made = Tensor._make_wrapper_subclass(
             cls,
             held.shape,

@@ -1,7 +1,5 @@
 """Tagged documents, written by the writer of a format."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from crossner_cli.data.documents import TaggedDocument, Totals

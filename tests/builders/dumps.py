@@ -1,7 +1,5 @@
 """Small dumps of Wikipedia and DBpedia."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from html import escape
 

@@ -1,7 +1,5 @@
 """Tiny encoders and their tokenizers, made here: no network, no downloads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

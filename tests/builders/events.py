@@ -1,7 +1,5 @@
 """What the work of a stage tells on its way."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files of words with tags, and of names with types."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

@@ -1,7 +1,5 @@
 """Results of stages as their manifests hold them, and manifests with them."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """Finished runs, written without training."""
 
-from __future__ import annotations
-
 import json
 import random
 import statistics

@@ -1,7 +1,5 @@
 """Entities read by independent code, and random tags."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

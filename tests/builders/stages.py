@@ -1,7 +1,5 @@
 """Stages of run directories, and what they leave."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Finished training stages, and taggers that begin from them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path

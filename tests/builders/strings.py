@@ -1,7 +1,5 @@
 """A tiny language model of characters."""
 
-from __future__ import annotations
-
 import torch
 
 from crossner_cli.recurrent.string_embeddings import CharacterLM, StringEncoder

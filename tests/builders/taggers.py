@@ -1,7 +1,5 @@
 """Taggers, sentences and batches of every method."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

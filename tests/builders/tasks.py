@@ -1,7 +1,5 @@
 """Batches of several tasks, and taggers over given vectors."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Limits of time for work whose time must not grow with the square of its input."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Tiny tokenizers of every layout, trained here: WordPiece, Unigram, byte-level BPE, and BPE as of Llama 3 or Gemma."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

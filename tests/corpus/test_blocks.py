@@ -1,7 +1,5 @@
 """Parts of a corpus, and the sentences of a part."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

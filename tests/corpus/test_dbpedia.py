@@ -1,7 +1,5 @@
 """Names from RDF: which labels are written with which types, and what is said of broken files."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import random

@@ -1,7 +1,5 @@
 """Where the parts of a corpus are worked on changes nothing, and a killed command goes on where it was."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os
@@ -58,10 +56,7 @@ def names(tmp_path):
 def select(corpus, names, folder, execution):
     """Everything that is written, and the counts."""
     selection = Selection(
-        specialised_types=frozenset({"paper"}),
-        drop_duplicates=True,
-        weak_labels=folder / "weak",
-        execution=execution,
+        specialised_types=frozenset({"paper"}), drop_duplicates=True, weak_labels=folder / "weak", execution=execution
     )
     counts = exhaust(write_levels([corpus], [names], folder, selection))
     files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -1,7 +1,5 @@
 """prepare-data with dumps of Wikipedia, lists from DBpedia and names of the training sentences."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The corpus levels, from raw text and lists of names."""
 
-from __future__ import annotations
-
 import errno
 import tempfile
 from collections import Counter

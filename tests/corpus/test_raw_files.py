@@ -1,7 +1,5 @@
 """Raw text in every format: the texts read, and the messages about broken files."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Masks that know listed names: from the mentions of a corpus level to the subwords that are masked together."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Dumps of Wikipedia: which articles a category has, what text they give, and what is said of broken dumps."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import random

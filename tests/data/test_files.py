@@ -1,7 +1,5 @@
 """Files as lines: any compression, any line end, and a clear error for everything that is not text."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

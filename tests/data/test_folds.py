@@ -1,7 +1,5 @@
 """Folds: equal shares, types spread, and no copy of a sentence in another fold."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Files of every common tool: recognised by what they hold, read without conversion, nothing dropped in silence."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Lists of names; names found as by trying every span, and as a library for many patterns finds them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -123,10 +121,7 @@ def test_names_are_found_as_aho_corasick_finds_them() -> None:
 
 @pytest.mark.parametrize(
     ("case", "expected"),
-    [
-        ("exact", ["Paris", "jazz", "O'Neill"]),
-        ("ignore", ["Paris", "PARIS", "Jazz", "jazz", "o'neill", "O'Neill"]),
-    ],
+    [("exact", ["Paris", "jazz", "O'Neill"]), ("ignore", ["Paris", "PARIS", "Jazz", "jazz", "o'neill", "O'Neill"])],
 )
 def test_case_counts_unless_it_is_ignored(case: Case, expected: list[str]) -> None:
     index = index_names([("Paris", "city"), ("jazz", "genre"), ("O'Neill", "person")], case=case)

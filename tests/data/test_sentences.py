@@ -1,7 +1,5 @@
 """Prepared data: what a stage finds in a run, and what it says where something is not there."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from pathlib import Path

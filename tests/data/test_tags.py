@@ -1,7 +1,5 @@
 """Tags and spans: one rule for every scheme, nothing lost on the way there and back."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """Plain text to words and sentences."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path
@@ -15,8 +13,7 @@ from crossner_cli.data.text import find_words, segment
 
 MIRROR = os.environ.get("CROSSNER_MIRROR")
 ANY_TEXT = st.one_of(
-    st.text(max_size=60),
-    st.text(alphabet="aB1 .,'’n\"t-+@#/:$()!?\n\u0301\u200d我\u3000<>w&*=…", max_size=60),
+    st.text(max_size=60), st.text(alphabet="aB1 .,'’n\"t-+@#/:$()!?\n\u0301\u200d我\u3000<>w&*=…", max_size=60)
 )
 
 

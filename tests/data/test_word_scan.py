@@ -1,7 +1,5 @@
 """The words of many lines at once against those of ``find_words``, and their hashes."""
 
-from __future__ import annotations
-
 import re
 
 from hypothesis import example, given, settings

@@ -1,7 +1,5 @@
 """What makes encoders fast changes nothing that they compute."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Pre-trained models: what is damaged, unfit or would run code is refused, and nothing is loaded silently."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Words to subwords: every word gets a place, nothing is cut, and what could not be read is counted."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any
@@ -17,12 +15,7 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders import subwords as module
 from crossner_cli.encoders.pretrained import read_tokenizer
-from crossner_cli.encoders.subwords import (
-    EncodedSentence,
-    SubwordReader,
-    batches_by_length,
-    cut_windows,
-)
+from crossner_cli.encoders.subwords import EncodedSentence, SubwordReader, batches_by_length, cut_windows
 from crossner_cli.errors import CrossNERError
 
 TAG_SET = TagSet({"news": ("x",)})

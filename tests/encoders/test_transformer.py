@@ -1,7 +1,5 @@
 """Encoders: any architecture gives one vector a word, whatever the padding and however long the sentence."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from builders.encoders import ARCHITECTURES, encode_sentences

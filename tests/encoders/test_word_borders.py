@@ -1,7 +1,5 @@
 """A word cut alone equals the word cut inside a text, whatever the layout of the tokenizer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

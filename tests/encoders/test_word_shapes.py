@@ -1,7 +1,5 @@
 """Word shapes: an uncased encoder sees how words are written, and what it learns of it stays with the tagger."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

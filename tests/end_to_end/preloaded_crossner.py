@@ -4,8 +4,6 @@
 has a command run with this process's directory, environment and streams, and ends with its exit status.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

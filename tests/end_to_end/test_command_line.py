@@ -1,7 +1,5 @@
 """The command line: help, exit statuses, and what goes to which stream."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -174,9 +172,7 @@ def test_a_stdout_that_is_full_is_a_known_problem_and_one_without_a_reader_no_no
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_and_a_scheduler_end_a_command_with_130_and_tell_how_it_goes_on(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_ctrl_c_and_a_scheduler_end_a_command_with_130_and_tell_how_it_goes_on(tmp_path, number):
     code = (
         "import signal, time, crossner_cli.stages.prepare_data as stage\n"
         # A shell that starts the tests in the background has Ctrl-C ignored, here as in all that it starts.
@@ -221,9 +217,7 @@ def test_training_without_prepared_data_names_the_command_that_makes_it(name: st
 
 
 @pytest.mark.parametrize("options", ["--device abacus", "--device cuda:77", "--gpus one,two"])
-def test_devices_that_do_not_exist_are_known_problems(
-    options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_devices_that_do_not_exist_are_known_problems(options, tmp_path, monkeypatch):
     monkeypatch.setattr("crossner_cli.stages.checks.check_early", lambda *_: None)
     flag, value = options.split()
     assert f"{flag} {value}" in refused("evaluate", options, "--run", tmp_path).replace("'", "")

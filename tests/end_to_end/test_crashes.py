@@ -1,7 +1,5 @@
 """Crashes: whatever stops a stage, and wherever, it is finished, to be continued or not there; never half."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -9,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from builders.stages import assert_finished, files_of, finish_stage, full_disk, open_finetune, work
@@ -252,7 +250,7 @@ class FullDisk:
     def __init__(self, path: Path) -> None:
         path.touch()
 
-    def __enter__(self) -> FullDisk:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *arguments: Any) -> None:

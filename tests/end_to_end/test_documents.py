@@ -1,7 +1,5 @@
 """Documents: the commands, options, values and files that they name exist, and the reference is that of the program."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import runpy

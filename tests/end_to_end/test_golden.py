@@ -5,8 +5,6 @@ A change that is meant to move losses renews the file of losses:
     RENEW_GOLDEN=1 python -m pytest tests/end_to_end/test_golden.py -k losses
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -34,9 +32,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("method", method_names())
-def test_the_losses_of_three_updates_are_those_of_the_committed_file(
-    method: str, prepared: Path, tiny_encoder_folder: Path
-) -> None:
+def test_the_losses_of_three_updates_are_those_of_the_committed_file(method, prepared, tiny_encoder_folder):
     encoder = folder_for(find_method(method), tiny_encoder_folder)
     found = crossner(
         f"finetune --keep last --batch-size 8 --epochs {UPDATES} --max-steps {UPDATES}",

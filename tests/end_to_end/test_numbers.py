@@ -1,7 +1,5 @@
 """Numbers in the pages: each F1 is in the list of measurements, each speed in the benchmarks, and pages stay short."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterable

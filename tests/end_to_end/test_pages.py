@@ -1,17 +1,12 @@
 """The page of errors: what comes first, and what is folded."""
 
-from __future__ import annotations
-
 import re
 import shutil
-from pathlib import Path
 
 from builders.commands import QUICK, crossner
 
 
-def test_a_page_has_the_width_of_its_window_and_folds_what_comes_before_the_sentences(
-    chain: Path, tmp_path: Path
-) -> None:
+def test_a_page_has_the_width_of_its_window_and_folds_what_comes_before_the_sentences(chain, tmp_path):
     here = ("--run", shutil.copytree(chain, tmp_path / "run"), *QUICK)
     crossner("evaluate --fine-grained --model finetune --name one", *here)
     crossner("evaluate --fine-grained --model finetune --model joint-train --name two", *here)

@@ -1,7 +1,5 @@
 """The whole chain through the real command line, on the bundled sample and a tiny encoder."""
 
-from __future__ import annotations
-
 import errno
 import json
 import shutil
@@ -72,9 +70,7 @@ def test_a_corpus_too_short_for_a_block_leaves_nothing_that_a_smaller_block_has_
     assert crossner(*adapt, "--block-size 8")["result"]["corpus"]["blocks"] > 0
 
 
-def test_a_training_on_a_machine_without_int8_kernels_leaves_its_score_out(
-    run: Path, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_on_a_machine_without_int8_kernels_leaves_its_score_out(run, tiny_encoder_folder, monkeypatch):
     monkeypatch.delattr(torch, "quantize_per_channel")
     made = crossner("finetune --max-steps 1", "--run", run, *QUICK, "--encoder", tiny_encoder_folder)
     assert made["result"]["seeds"]["1"]["dev_f1_int8"] is None
@@ -129,9 +125,7 @@ def test_compiled_layers_learn_the_same(run: Path, tiny_encoder_folder: Path, mo
     assert found["perplexity_after"] == pytest.approx(plain["perplexity_after"], rel=1e-5)
 
 
-def test_a_machine_without_a_compiler_is_told(
-    run: Path, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_without_a_compiler_is_told(run, tiny_encoder_folder, monkeypatch):
     def broken(graph: Any, inputs: Any) -> Any:
         raise FileNotFoundError("no C compiler")
 
@@ -221,9 +215,7 @@ def test_the_same_command_again_is_already_done_and_other_options_say_what_diffe
     assert (chain / "finetune" / "manifest.json").read_bytes() == before
 
 
-def test_training_never_opens_the_test_split_and_finetune_never_the_source(
-    run: Path, tiny_encoder_folder: Path
-) -> None:
+def test_training_never_opens_the_test_split_and_finetune_never_the_source(run, tiny_encoder_folder):
     (run / "prepare-data" / "target" / "test.jsonl").unlink()
     quick = ("--run", run, *QUICK, "--encoder", tiny_encoder_folder, "--max-steps 2")
     crossner("pretrain-source", *quick)
@@ -246,17 +238,13 @@ def test_training_never_opens_the_test_split_and_finetune_never_the_source(
         ("dapt --block-size 100000", "reads at most"),
     ],
 )
-def test_what_does_not_exist_is_a_known_problem(
-    line: str, told: str, chain: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_does_not_exist_is_a_known_problem(line, told, chain, monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     assert told in refused(line, "--name x --device cpu", "--run", chain)
     assert not (chain / "x").exists()
 
 
-def test_a_sentence_of_5000_words_gets_5000_tags_in_training_evaluation_and_prediction(
-    tiny_encoder_folder: Path, tmp_path: Path
-) -> None:
+def test_a_sentence_of_5000_words_gets_5000_tags_in_training_evaluation_and_prediction(tiny_encoder_folder, tmp_path):
     data, run = tmp_path / "data", tmp_path / "run"
     data.mkdir()
     words = ["anna" if number % 10 == 0 else "visited" for number in range(5000)]
@@ -279,9 +267,7 @@ def test_a_sentence_of_5000_words_gets_5000_tags_in_training_evaluation_and_pred
     assert (len(record["tags"]), len(record["entities"])) == (5000, 500)
 
 
-def test_the_best_epoch_is_chosen_by_the_micro_f1_of_dev_as_conlleval_counts_it(
-    run: Path, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_best_epoch_is_chosen_by_the_micro_f1_of_dev_as_conlleval_counts_it(run, tiny_encoder_folder, monkeypatch):
     dev = list(read_sentences(run / "prepare-data" / "target" / "dev.jsonl"))
     gold = [sentence.tags or () for sentence in dev]
     missed = max(tag[2:] for tags in gold for tag in tags)  # a type of which nothing is found

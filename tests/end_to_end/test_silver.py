@@ -1,7 +1,5 @@
 """Sentences that a teacher labelled, beside those of the target."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Taggers of words and of several tasks through the real command line, on the bundled sample."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -62,9 +60,7 @@ def test_a_source_tagger_of_several_tasks_knows_both_domains_and_starts_a_joint_
 
 
 @every_method_of_several_tasks
-def test_a_target_starts_from_the_tags_that_its_source_learnt_and_tells_which_types_those_were(
-    method: str, run: Path
-) -> None:
+def test_a_target_starts_from_the_tags_that_its_source_learnt_and_tells_which_types_those_were(method, run):
     quick = ("--run", run, *QUICK, f"--method {method}", SMALL)
     lines = invoke("pretrain-source", *quick).stderr
     assert "trains source-ner" in lines and "as pretrain-source does not read that domain" in lines
@@ -84,9 +80,7 @@ def test_a_target_starts_from_the_tags_that_its_source_learnt_and_tells_which_ty
 
 
 @every_method_of_several_tasks
-def test_methods_of_several_tasks_open_only_what_their_tasks_read_and_never_a_test_split(
-    chain: Path, run: Path, method: str
-) -> None:
+def test_methods_of_several_tasks_open_only_what_their_tasks_read_and_never_a_test_split(chain, run, method):
     data, quick = run / "prepare-data", ("--run", run, *QUICK, f"--method {method}", SMALL)
     lines = (data / "target" / "test.jsonl").read_text().splitlines()
     tested = {word for line in lines for word in json.loads(line)["words"]}

@@ -1,7 +1,5 @@
 """The loop of a working day: label, train, look at the scores, label more, bring up to date, compare."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil
@@ -158,9 +156,7 @@ def test_status_says_when_what_a_stage_was_made_from_is_gone_or_was_edited(day: 
     assert crossner("status")["next"] == "crossner predict FILE --model finetune"
 
 
-def test_relative_paths_are_looked_up_from_where_the_command_was_given(
-    day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_encoder_folder: Path
-) -> None:
+def test_relative_paths_are_looked_up_from_where_the_command_was_given(day, tmp_path, monkeypatch, tiny_encoder_folder):
     crossner("prepare-data --source sample-source --target mine --corpus sample-target")
     other = tmp_path / "other"
     other.mkdir()

@@ -1,7 +1,5 @@
 """Runs without a labelled target, and inputs of words that cannot help: through the real command line."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Processes: how their threads wait and keep memory; started by --gpus, found under Slurm, stopped where one fails."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -14,13 +12,7 @@ import pytest
 import torch
 
 from crossner_cli.engine import processes as launching
-from crossner_cli.engine.processes import (
-    SPIN_COUNT,
-    first_host,
-    launch_processes,
-    read_slurm_variables,
-    run_processes,
-)
+from crossner_cli.engine.processes import SPIN_COUNT, first_host, launch_processes, read_slurm_variables, run_processes
 from crossner_cli.errors import CrossNERError
 
 

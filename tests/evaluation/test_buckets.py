@@ -1,7 +1,5 @@
 """Buckets of entities against plain loops over sentences."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter, defaultdict
 

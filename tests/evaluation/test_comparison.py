@@ -3,8 +3,6 @@
 The tests of significance are equal to plain loops, right in size where nothing differs, and find what does.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from itertools import product

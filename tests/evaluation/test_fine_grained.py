@@ -1,7 +1,5 @@
 """Fine-grained analyses: pairs and kinds of error against nervaluate and properties; averages and examples."""
 
-from __future__ import annotations
-
 import statistics
 
 import pytest
@@ -13,14 +11,7 @@ from hypothesis import strategies as st
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import Span, to_spans
 from crossner_cli.evaluation.buckets import KnownText
-from crossner_cli.evaluation.fine_grained import (
-    ERRORS,
-    Event,
-    Tagging,
-    analyse_taggings,
-    find_events,
-    pair_entities,
-)
+from crossner_cli.evaluation.fine_grained import ERRORS, Event, Tagging, analyse_taggings, find_events, pair_entities
 from crossner_cli.evaluation.scores import score
 from crossner_cli.run.progress import exhaust
 

@@ -1,19 +1,12 @@
 """Finished evaluate stages: which is found, and what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 from builders.runs import random_gold, write_evaluation, write_manifest
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.evaluation.finished import (
-    EvaluatedModel,
-    find_evaluation,
-    find_evaluations,
-    prediction_file_names,
-)
+from crossner_cli.evaluation.finished import EvaluatedModel, find_evaluation, find_evaluations, prediction_file_names
 
 WORDS, GOLD = random_gold(5)
 

@@ -1,7 +1,5 @@
 """Scores out of fold: their intervals, and the forecast of what more sentences bring."""
 
-from __future__ import annotations
-
 import pytest
 
 from crossner_cli.data.sentences import Sentence

@@ -1,7 +1,5 @@
 """Scores against an independent port of the CoNLL script, seqeval's own report, measured cases and properties."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from builders.scores import conlleval_chunks, random_tags, whole_chunks

@@ -1,7 +1,5 @@
 """The prompt of a language model and its answers: labelled sentences as text with tags, and back."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

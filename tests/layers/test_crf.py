@@ -1,7 +1,5 @@
 """The CRF: equal to the enumeration of all sequences, to another implementation and to double precision."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

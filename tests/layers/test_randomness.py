@@ -1,7 +1,5 @@
 """Dropout: its share, its expected value, its gradients and its seed."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """BARTNER against a plain reading of its paper: sequences word by word, scores pair by pair."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The contract of every method: a new file in ``methods/`` is held to it without a word here."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import itertools
@@ -497,11 +495,7 @@ def test_a_setting_that_cannot_be_read_is_refused(setting, problem, hint):
         ("multi-cell-lstm", "attention=other", "shared or domain"),
         ("multi-task-lstm", "tasks=source-ner,target-lm", "nothing reads raw text"),
         ("multi-task-lstm", "adversary_warmup=1.5 adversary=dann", "warmup"),
-        (
-            "multi-task-lstm",
-            "tasks=target-ner,target-lm adversary=dann",
-            "of one domain alone there is nothing",
-        ),
+        ("multi-task-lstm", "tasks=target-ner,target-lm adversary=dann", "of one domain alone there is nothing"),
         ("robust-tagger", "lstm_layers=0", "lstm_layers"),
     ],
 )

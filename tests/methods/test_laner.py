@@ -1,7 +1,5 @@
 """LANER against a plain reading of its paper: the label LSTM run again for every word."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

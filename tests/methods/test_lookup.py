@@ -1,7 +1,5 @@
 """Methods of other packages are found by their entry points, listed, trained and loaded."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

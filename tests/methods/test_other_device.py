@@ -1,7 +1,5 @@
 """Every method computes where its batch is, on a device that is not the CPU, and waits for it only where it says so."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """A tagger of random weights, and a way to run the command with it."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from pathlib import Path

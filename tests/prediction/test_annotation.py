@@ -1,7 +1,5 @@
 """Pre-annotations for Label Studio, Prodigy and doccano, and the order that puts the least certain documents first."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable
@@ -134,9 +132,7 @@ class Lines(Writer):
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5]), st.binary(max_size=3))), st.booleans())
-def test_kept_documents_come_out_whole_and_equal_scores_in_the_order_of_the_input(
-    documents: list[tuple[float, bytes]], is_sorted: bool
-) -> None:
+def test_kept_documents_come_out_whole_and_equal_scores_in_the_order_of_the_input(documents, is_sorted):
     kept = b"".join(KEPT_HEAD.pack(score, len(data)) + data for score, data in documents)
     output = io.BytesIO()
     Lines(order="uncertain" if is_sorted else "input").write_kept(io.BytesIO(kept), output)

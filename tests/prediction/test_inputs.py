@@ -1,7 +1,5 @@
 """What is to be tagged: which files are refused, and how they are cut into chunks."""
 
-from __future__ import annotations
-
 import io
 import os
 import threading

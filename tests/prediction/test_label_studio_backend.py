@@ -1,7 +1,5 @@
 """The recipe that serves a tagger to Label Studio, asked over HTTP as Label Studio asks."""
 
-from __future__ import annotations
-
 import json
 import runpy
 import socket

@@ -1,7 +1,5 @@
 """An output is complete or absent, and a killed command continues to the same bytes."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json
@@ -148,9 +146,7 @@ def test_a_killed_command_that_sorts_continues_to_the_same_bytes(begin: Any, who
 
 
 @pytest.mark.parametrize("was_recorded", [False, True])
-def test_a_kill_before_the_first_record_and_one_at_the_end_change_nothing(
-    begin: Any, whole: Any, tmp_path: Path, was_recorded: bool
-) -> None:
+def test_a_kill_before_the_first_record_and_one_at_the_end_change_nothing(begin, whole, tmp_path, was_recorded):
     expected, counts = whole()
     output = as_a_kill_leaves_it(begin, tmp_path, "out.jsonl", 4)
     if not was_recorded:
@@ -180,9 +176,7 @@ def test_a_command_can_be_interrupted_again_and_again(begin: Any, whole: Any, tm
         ({"input": [Path("/dev/null")]}, "stdin cannot be read again"),
     ],
 )
-def test_another_command_starts_again_and_says_why(
-    begin: Any, whole: Any, tmp_path: Path, text: Path, options: dict[str, Any], told: str
-) -> None:
+def test_another_command_starts_again_and_says_why(begin, whole, tmp_path, text, options, told):
     output = as_a_kill_leaves_it(begin, tmp_path, "out", 2, format="jsonl")
     options = {"format": "jsonl", **options}
     if told.startswith("input"):
@@ -239,9 +233,7 @@ def test_with_force_an_interrupted_replacement_is_continued(begin: Any, tmp_path
 
 
 @pytest.mark.parametrize("order", ["input", "uncertain"])
-def test_an_interruption_while_the_end_is_written_leaves_one_end(
-    begin: Any, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str
-) -> None:
+def test_an_interruption_while_the_end_is_written_leaves_one_end(begin, whole, tmp_path, monkeypatch, order):
     expected, _ = whole("out.html", order=order)
     output = tmp_path / "out.html"
     work = begin(output, order=order)
@@ -364,9 +356,7 @@ for event in run(RunDirectory(Path("no-run")), options, start_engine(options)):
 """
 
 
-def test_a_process_that_is_killed_is_continued_to_the_same_bytes(
-    begin: Any, whole: Any, folder: Path, text: Path, tmp_path: Path
-) -> None:
+def test_a_process_that_is_killed_is_continued_to_the_same_bytes(begin, whole, folder, text, tmp_path):
     output = tmp_path / "out.jsonl"
     done = subprocess.run([sys.executable, "-c", KILLED, str(folder), str(text), str(output)], check=False)
     assert done.returncode == -signal.SIGKILL and not output.exists()
@@ -376,9 +366,7 @@ def test_a_process_that_is_killed_is_continued_to_the_same_bytes(
 
 
 @pytest.mark.parametrize("order", ["input", "uncertain"])
-def test_several_processes_write_the_bytes_of_one(
-    begin: Any, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str
-) -> None:
+def test_several_processes_write_the_bytes_of_one(begin, whole, tmp_path, monkeypatch, order):
     forked = multiprocessing.get_context("fork")  # torch is imported once, not three times
     monkeypatch.setattr(multiprocessing, "get_context", lambda kind: forked)
     expected, one = whole(threads=1, order=order)

@@ -1,7 +1,5 @@
 """``crossner predict``: any text in, words, tags and spans out; order, offsets and lines are those of the input."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -18,7 +16,6 @@ from crossner_cli.data.tags import illegal_positions
 from crossner_cli.data.text import segment
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Predict
 from crossner_cli.prediction import inputs
 from crossner_cli.run.directory import RunDirectory
@@ -61,9 +58,7 @@ def test_a_line_of_text_becomes_an_object_and_blank_lines_too(predicted: Predict
     assert "thing" not in result["entities"]
 
 
-def test_tags_are_those_of_the_tagger_whatever_the_chunks(
-    predicted: Predicted, tagger: LinearTagger, engine: Engine
-) -> None:
+def test_tags_are_those_of_the_tagger_whatever_the_chunks(predicted, tagger, engine):
     result, out = predicted("\n".join(MANY_LINES).encode())
     assert [json.loads(line)["text"] for line in out] == MANY_LINES
     assert result["sentences"] > 2 * inputs.CHUNK_SENTENCES
@@ -158,9 +153,7 @@ def test_skipped_lines_are_counted_and_their_places_told(folder: Path, engine: E
     assert told[-1] == f"bad line skipped: 7 (first: {', '.join(f'{source}:{number}' for number in range(2, 7))})"
 
 
-def test_scores_are_probabilities_if_the_tagger_is_calibrated(
-    tagger: LinearTagger, predicted: Predicted, tmp_path: Path
-) -> None:
+def test_scores_are_probabilities_if_the_tagger_is_calibrated(tagger, predicted, tmp_path):
     calibration = Calibration(0.5, -1.0, 10, 5)
     save_tagger(tagger, tmp_path / "calibrated", calibration=calibration.to_json())
     data = b"Anna met Peter in London and Paris\n" * 3
@@ -211,9 +204,7 @@ def test_columns_of_parquet_pass_through_and_other_keys_become_json(predicted: P
     assert given[:3] == ['{"id": 7}', None, '{"id": 0}']
 
 
-def test_a_folder_of_csv_and_text_is_tagged_and_each_document_says_where_it_is_from(
-    predicted: Callable[..., tuple[dict[str, Any], list[str]]], tmp_path: Path
-) -> None:
+def test_a_folder_of_csv_and_text_is_tagged_and_each_document_says_where_it_is_from(predicted, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text('id,body\n7,"Anna met\nPeter."\n8,Bye.\n')
     (tmp_path / "in" / "b.txt").write_text("Anna\n")

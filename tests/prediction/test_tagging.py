@@ -1,7 +1,5 @@
 """Chunks are tagged in this process or in several: the same results, in the order of the input."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

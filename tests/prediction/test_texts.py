@@ -1,7 +1,5 @@
 """A tagger used from Python gives what ``crossner predict`` writes."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

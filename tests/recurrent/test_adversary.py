@@ -1,7 +1,5 @@
 """Telling a domain by the mean of a sentence's words; what else tells it is tested with ``multi-task-lstm``."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The BiLSTM: equal to PyTorch's, sentence by sentence, whatever the padding."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Language models of characters: what they read, that windows are as good as whole rows, from raw text to a tagger."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -26,9 +24,7 @@ from crossner_cli.recurrent.character_stream import (
     write_character_stream,
 )
 from crossner_cli.recurrent.string_adaptation import find_texts
-from crossner_cli.recurrent.string_embeddings import (
-    load_string_encoder,
-)
+from crossner_cli.recurrent.string_embeddings import load_string_encoder
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Progress, exhaust
 from crossner_cli.stages import dapt
@@ -68,9 +64,7 @@ def test_states_go_on_from_window_to_window_as_if_rows_were_read_whole(tmp_path:
     assert models.units(batches[0]) == {"forward": 24, "backward": 24}
 
 
-def test_gradients_reach_both_models_and_stop_at_the_window_and_held_out_losses_leave_the_states(
-    tmp_path: Path,
-) -> None:
+def test_gradients_reach_both_models_and_stop_at_the_window_and_held_out_losses_leave_the_states(tmp_path):
     models, stream = make_models(tmp_path, rows=2, window=8)
     before = models.states.clone()
     first, second = (held_out_losses(models, stream, torch.device("cpu")) for _ in range(2))

@@ -1,7 +1,5 @@
 """Streams of characters: both directions as taggers read them, held-out sentences apart, and rows of every epoch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +34,7 @@ def decoded(folder: Path, side: str, held: str, characters: list[str]) -> str:
 
 @settings(max_examples=25)
 @given(sentences)
-def test_both_directions_are_written_as_taggers_read_them(
-    tmp_path_factory: pytest.TempPathFactory, text: list[list[str]]
-) -> None:
+def test_both_directions_are_written_as_taggers_read_them(tmp_path_factory, text):
     folder = tmp_path_factory.mktemp("text")
     thrice = [*text] * 3  # what is met less often has no number
     record = write(folder, {"target": thrice})
@@ -71,9 +67,7 @@ def test_equal_sentences_are_held_out_together_and_nothing_is_lost(tmp_path: Pat
 
 @settings(max_examples=20)
 @given(st.integers(1, 6), st.integers(8, 20), st.integers(0, 2))
-def test_an_epoch_reads_each_character_of_a_row_once_wherever_it_begins(
-    tmp_path_factory: pytest.TempPathFactory, rows: int, window: int, epoch: int
-) -> None:
+def test_an_epoch_reads_each_character_of_a_row_once_wherever_it_begins(tmp_path_factory, rows, window, epoch):
     folder = tmp_path_factory.mktemp("text")
     write(folder, {"target": SOME})
     stream = CharacterStream(folder, TRAIN, rows, window, seed=3)

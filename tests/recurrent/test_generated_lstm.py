@@ -1,7 +1,5 @@
 """Generated LSTMs: the formula against independent computations, and the fused layer against nn.LSTM."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 

@@ -1,7 +1,5 @@
 """Raw text that methods of several tasks read in a stream of its own."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Words that a method has vectors for: files are checked first, and words of every part of the run are looked up."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Sampled softmax and the two language models over a BiLSTM, against sums written out."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

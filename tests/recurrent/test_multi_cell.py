@@ -1,7 +1,5 @@
 """The recurrence of the multi-cell LSTM: equal to its equations cell by cell, in values and gradients."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -120,9 +118,7 @@ def test_in_bf16_only_products_are_rounded() -> None:
         assert torch.cosine_similarity(one, other, dim=0) > 0.999
 
 
-def test_the_loop_it_is_timed_against_gives_the_same_and_every_side_is_timed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_loop_it_is_timed_against_gives_the_same_and_every_side_is_timed(monkeypatch, capsys):
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     import recurrence_speed
 

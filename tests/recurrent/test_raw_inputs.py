@@ -1,7 +1,5 @@
 """The tasks of a stage, the raw text that they read, and the dictionary that labels it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Raw text beside labelled sentences: found by place, shuffled, labelled by a dictionary, spread over the updates."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Contextual string embeddings: equal to reading each sentence alone, character by character, as the paper does."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -49,9 +47,7 @@ words = st.lists(st.text("abcdeinorstAB.Ж", min_size=1, max_size=6), min_size=1
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(words, min_size=1, max_size=3), st.sampled_from([(1, None), (2, 3)]))
-def test_a_word_is_the_state_behind_it_and_the_backward_state_before_it(
-    sentences: list[list[str]], shape: tuple[int, int | None]
-) -> None:
+def test_a_word_is_the_state_behind_it_and_the_backward_state_before_it(sentences, shape):
     encoder = make_encoder(*shape)
     found = encoder(*encoder.number(sentences))
     forward, backward = encoder.models

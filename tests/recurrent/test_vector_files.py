@@ -1,7 +1,5 @@
 """Files of word vectors: every format gives the same vectors, and what is damaged is refused."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import subprocess
@@ -51,10 +49,7 @@ TEXTS: dict[str, Callable[[Table], bytes]] = {
     "byte order mark": lambda table: b"\xef\xbb\xbf" + glove(table),
     "unfinished line": lambda table: glove(table).removesuffix(b"\n"),
 }
-BINARIES: dict[str, Callable[[Table], bytes]] = {
-    "binary": binary,
-    "binary lines": lambda table: binary(table, b"\n"),
-}
+BINARIES: dict[str, Callable[[Table], bytes]] = {"binary": binary, "binary lines": lambda table: binary(table, b"\n")}
 FORMATS = TEXTS | BINARIES
 FORMATS |= {f"{name}.gz": gzipped(write) for name, write in FORMATS.items()}
 

@@ -1,7 +1,5 @@
 """Words to vectors: every part is what it says, unknown words are read too, and what is frozen stays as it is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Word vectors: their description, character n-grams, and training on raw text."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

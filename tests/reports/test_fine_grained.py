@@ -1,7 +1,5 @@
 """Files and tables of ``evaluate --fine-grained``: the CSV file and the page."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import dataclasses

@@ -1,7 +1,5 @@
 """Looking inside: the weights shown are those that decide, figures show words as they are, folders are whole."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
@@ -20,16 +18,9 @@ from typer.testing import CliRunner
 
 from crossner_cli.cli import app
 from crossner_cli.data.tags import TagSet
-from crossner_cli.engine.devices import Engine
 from crossner_cli.methods.laner import LANER, Prefix
 from crossner_cli.recurrent.methods.moee import MoEETagger
-from crossner_cli.reports.inspection import (
-    HeatMap,
-    InspectedSentence,
-    InspectResult,
-    collect_states,
-    inspection_tables,
-)
+from crossner_cli.reports.inspection import HeatMap, InspectedSentence, InspectResult, collect_states, inspection_tables
 from crossner_cli.taggers.folder import save_tagger
 
 HOSTILE = "$x^2$ <b>&amp;</b> _under \u65e5\u672c"
@@ -78,9 +69,7 @@ def test_the_attention_shown_is_what_tags_were_chosen_by(tiny_encoder_folder: Pa
     assert plain.explain(batch) == {}
 
 
-def test_states_are_those_of_words_inside_entities_as_many_of_each_domain(
-    tiny_encoder_folder: Path, engine: Engine
-) -> None:
+def test_states_are_those_of_words_inside_entities_as_many_of_each_domain(tiny_encoder_folder, engine):
     tagger, sentences = make_tagger(tiny_encoder_folder, "crf"), some_sentences(30)
     arguments: Any = {"kind": "hidden", "points": 40, "seed": 3}
     vectors, words = collect_states(tagger, sentences, engine, **arguments)
@@ -119,9 +108,7 @@ def inspect(*arguments: str | Path) -> Any:
     return CliRunner().invoke(app, ["inspect", *map(str, arguments), *QUICK])
 
 
-def test_the_command_shows_a_table_and_draws_figures_that_say_what_the_words_say(
-    folders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_the_command_shows_a_table_and_draws_figures_that_say_what_the_words_say(folders, tmp_path):
     pytest.importorskip("matplotlib")
     given = ("--model", folders["moee"], "--sentence", HOSTILE)
     shown = inspect(*given)
@@ -159,9 +146,7 @@ def test_states_are_drawn_the_same_for_the_same_seed(folders: dict[str, Path], t
     assert "<svg" in (tmp_path / "b" / "states-hidden.svg").read_text()
 
 
-def test_a_domain_without_the_split_is_named_and_left_out_of_the_states(
-    folders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_domain_without_the_split_is_named_and_left_out_of_the_states(folders, tmp_path):
     pytest.importorskip("matplotlib")
     pytest.importorskip("sklearn")
     shutil.copytree(folders["run"], tmp_path / "run")
@@ -183,9 +168,7 @@ def test_a_domain_without_the_split_is_named_and_left_out_of_the_states(
     )
 
 
-def test_what_cannot_be_shown_is_a_known_problem_and_leaves_nothing(
-    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_shown_is_a_known_problem_and_leaves_nothing(folders, tmp_path, monkeypatch):
     moee, linear, output = folders["moee"], folders["linear"], tmp_path / "out"
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("mine")

@@ -1,7 +1,5 @@
 """Facts on methods, read without importing them, are those of their classes."""
 
-from __future__ import annotations
-
 import dataclasses
 import subprocess
 import sys

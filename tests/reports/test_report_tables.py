@@ -1,7 +1,5 @@
 """Curves of F1, named by what tells them apart."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,20 +1,11 @@
 """What runs measured, read out of their manifests; and what the papers print beside it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.runs import (
-    damage,
-    make_run,
-    random_gold,
-    write_evaluation,
-    write_manifest,
-    write_tagger,
-)
+from builders.runs import damage, make_run, random_gold, write_evaluation, write_manifest, write_tagger
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.reports.runs import read_runs
@@ -72,9 +63,7 @@ def test_taggers_that_two_stages_scored_alike_count_once_and_anew_where_they_wer
     assert labels(run) == ["one", "two", "one"]
 
 
-def test_a_run_that_is_named_twice_counts_once_by_whatever_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_named_twice_counts_once_by_whatever_path(tmp_path, monkeypatch):
     run = make_run(tmp_path / "run", {"linear": {"1": 0.3}})
     (tmp_path / "link").symlink_to(run)
     monkeypatch.chdir(tmp_path)

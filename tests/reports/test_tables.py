@@ -1,7 +1,5 @@
 """Tables of every stage: the number that matters first, every number whole, at any width."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -45,9 +43,7 @@ def shown(manifest: Manifest, capsys: pytest.CaptureFixture[str]) -> str:
     return captured.out
 
 
-def test_prepared_data_are_counted_by_domain_split_and_type(
-    prepared: Manifest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_prepared_data_are_counted_by_domain_split_and_type(prepared, tmp_path, capsys):
     result = {**prepared["result"], "repairs": {"source": {"odd [x] tags": 1234}}, "warnings": ["mind [the] gap"]}
     text = shown({**prepared, "result": result}, capsys)
     for domain in result["domains"].values():
@@ -114,9 +110,7 @@ def test_one_model_is_shown_by_type_and_several_are_shown_side_by_side(capsys: p
     assert "one/path/to/predictions.jsonl is a/long/one/path/to/predictions.jsonl\n" in text
 
 
-def test_tagging_and_exporting_tell_what_they_found_and_what_they_could_not_read(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_tagging_and_exporting_tell_what_they_found_and_what_they_could_not_read(capsys):
     console.show_manifest(tagged(), to_stderr=True)
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -151,9 +145,7 @@ def text_of(blocks: list[Block]) -> Iterator[str]:
                 yield from row
 
 
-def test_every_cell_of_every_table_is_printed_at_the_one_width_of_pipes(
-    prepared: Manifest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_cell_of_every_table_is_printed_at_the_one_width_of_pipes(prepared, monkeypatch):
     for manifest in all_manifests(prepared):
         blocks, printed = make_tables(manifest), set()
         for columns in ("20", "200"):
@@ -167,9 +159,7 @@ def test_every_cell_of_every_table_is_printed_at_the_one_width_of_pipes(
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_every_table_fits_and_its_column_heads_stay_whole(
-    prepared: Manifest, width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_table_fits_and_its_column_heads_stay_whole(prepared, width, monkeypatch):
     for manifest in all_manifests(prepared):
         assert_fits(make_tables(manifest), width, monkeypatch)
         if manifest["stage"] == "evaluate":

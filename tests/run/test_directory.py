@@ -1,7 +1,5 @@
 """Run directories: stages are finished, interrupted or not there, and never lost without a word."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

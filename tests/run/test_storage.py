@@ -1,7 +1,5 @@
 """Files as they are stored: digests, folders behind links, records, arrays, and a disk that takes no more."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import hashlib

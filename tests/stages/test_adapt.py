@@ -1,7 +1,5 @@
 """``crossner adapt``: ordinary stages, planned first, that an interruption or a second target does not make again."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

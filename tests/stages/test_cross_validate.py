@@ -1,7 +1,5 @@
 """Every training sentence is scored once, by a tagger that has seen neither it nor a copy of it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence
@@ -60,9 +58,7 @@ def learnt(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[Sentence], list[S
     return found
 
 
-def test_no_sentence_is_tagged_by_a_tagger_that_saw_it_or_a_copy(
-    run: Path, tiny_encoder_folder: Path, learnt: list[tuple[list[Sentence], list[Sentence]]]
-) -> None:
+def test_no_sentence_is_tagged_by_a_tagger_that_saw_it_or_a_copy(run, tiny_encoder_folder, learnt):
     result = crossner("cross-validate", *FOLDS, "--encoder", tiny_encoder_folder, "--run", run)["result"]
     assert len(learnt) == 3
     for seen, tagged in learnt:
@@ -83,9 +79,7 @@ def test_no_sentence_is_tagged_by_a_tagger_that_saw_it_or_a_copy(
     assert low <= result["models"]["folds"]["f1"]["mean"] <= high
 
 
-def test_an_interrupted_command_goes_on_with_the_fold_and_ends_alike(
-    run: Path, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_command_goes_on_with_the_fold_and_ends_alike(run, tiny_encoder_folder, monkeypatch):
     line = ("cross-validate", *FOLDS, "--encoder", tiny_encoder_folder, "--run", run)
     crossner(*line, "--name whole")
     written, trained = cross_validate.write_predictions, []
@@ -105,9 +99,7 @@ def test_an_interrupted_command_goes_on_with_the_fold_and_ends_alike(
     assert "already done" in told(*line)
 
 
-def test_a_forecast_trains_on_half_of_the_other_folds(
-    run: Path, tiny_encoder_folder: Path, learnt: list[tuple[list[Sentence], list[Sentence]]]
-) -> None:
+def test_a_forecast_trains_on_half_of_the_other_folds(run, tiny_encoder_folder, learnt):
     line = ("cross-validate --forecast", *FOLDS, "--encoder", tiny_encoder_folder, "--run", run)
     forecast = crossner(*line)["result"]["forecast"]
     assert forecast["sentences"] == 100 and 0 <= forecast["low"] <= forecast["high"]
@@ -135,9 +127,7 @@ def test_folds_are_evaluated_compared_and_reported_as_a_test_split(run: Path, ti
     assert "--ensemble has no effect" in refused("evaluate --model folds --ensemble", *QUICK, "--run", run)
 
 
-def test_a_start_that_has_learnt_the_labels_and_a_choice_on_dev_that_is_missing_are_refused(
-    run: Path, tiny_encoder_folder: Path
-) -> None:
+def test_a_start_that_has_learnt_the_labels_and_a_choice_on_dev_that_is_missing_are_refused(run, tiny_encoder_folder):
     here = ("--encoder", tiny_encoder_folder, *QUICK, "--run", run)
     crossner("finetune --keep last --max-steps 1 --epochs 1", *here)
     assert "has learnt the labels" in refused("cross-validate --start-from finetune", *here)

@@ -1,7 +1,5 @@
 """Evaluation of taggers and of files: what is found, what is written, what is refused."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

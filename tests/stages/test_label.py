@@ -1,7 +1,5 @@
 """``crossner label``: what teachers say of raw text becomes a data set, and nothing is asked twice."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
@@ -21,7 +19,6 @@ from builders.taggers import make_tagger
 from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.sentences import Sentence, read_sentences
 from crossner_cli.data.tags import TagSet, illegal_positions
-from crossner_cli.engine.devices import Engine
 from crossner_cli.labelling import language_model
 from crossner_cli.layers.crf import decode_words
 from crossner_cli.methods.contract import TagRules
@@ -128,9 +125,7 @@ def test_only_sure_sentences_are_written_on_request(run: RunDirectory, texts: Pa
     assert "is sure of none" in refused(*command)
 
 
-def test_two_seeds_label_by_the_mean_of_their_distributions(
-    run: RunDirectory, texts: Path, engine: Engine, tmp_path: Path
-) -> None:
+def test_two_seeds_label_by_the_mean_of_their_distributions(run, texts, engine, tmp_path):
     record = crossner(*arguments(run, tmp_path / "silver", texts, "--teacher", "two-seeds"))
     found = list(read_sentences(tmp_path / "silver" / "train.jsonl"))
     assert words_of(tmp_path / "silver") == [
@@ -207,9 +202,7 @@ def test_a_teacher_of_another_scheme_labels_in_it(run: RunDirectory, texts: Path
         ([], "label needs a teacher"),
     ],
 )
-def test_teachers_that_cannot_label_are_refused(
-    run: RunDirectory, texts: Path, tmp_path: Path, teachers: list[str], said: str
-) -> None:
+def test_teachers_that_cannot_label_are_refused(run, texts, tmp_path, teachers, said):
     given = [part for each in teachers for part in ("--teacher", each)]
     assert said in refused(*arguments(run, tmp_path / "silver", texts, *given))
     assert not list(tmp_path.glob("*silver*"))
@@ -227,15 +220,11 @@ def test_teachers_that_cannot_label_are_refused(
         (["--gpus", "0"], "--gpus 0"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(
-    run: RunDirectory, texts: Path, tmp_path: Path, more: list[str], said: str
-) -> None:
+def test_options_that_make_no_sense_are_refused(run, texts, tmp_path, more, said):
     assert said in refused(*arguments(run, tmp_path / "silver", texts, "--teacher", "crf-2", *more))
 
 
-def test_an_output_is_replaced_only_with_force_and_only_if_this_command_made_it(
-    run: RunDirectory, texts: Path, tmp_path: Path
-) -> None:
+def test_an_output_is_replaced_only_with_force_and_only_if_this_command_made_it(run, texts, tmp_path):
     output = tmp_path / "silver"
     output.mkdir()
     (output / "mine.txt").write_text("mine")
@@ -251,9 +240,7 @@ def test_an_output_is_replaced_only_with_force_and_only_if_this_command_made_it(
     assert "is a stage of a run" in refused(*elsewhere)
 
 
-def test_without_input_the_prepared_corpus_is_labelled_densest_sentences_first(
-    run: RunDirectory, tmp_path: Path
-) -> None:
+def test_without_input_the_prepared_corpus_is_labelled_densest_sentences_first(run, tmp_path):
     dense = ["--teacher", "crf-2", "--select", "dense", "--sentences", "2"]
     record = crossner(*arguments(run, tmp_path / "silver", *dense))
     assert words_of(tmp_path / "silver") == ["Anna met Peter in Paris .", "Anna Peter Paris ."]
@@ -261,9 +248,7 @@ def test_without_input_the_prepared_corpus_is_labelled_densest_sentences_first(
     assert list(record["inputs"]) == ["prepare-data/corpus/domain.txt", "crf-2"]
 
 
-def test_the_least_certain_sentences_of_a_first_tagger_of_any_method_are_selected(
-    run: RunDirectory, texts: Path, tmp_path: Path
-) -> None:
+def test_the_least_certain_sentences_of_a_first_tagger_of_any_method_are_selected(run, texts, tmp_path):
     select = [texts, "--teacher", "crf-2", "--select", "uncertain", "--sentences", "2", "--first", "laner-2"]
     record = crossner(*arguments(run, tmp_path / "silver", *select))
     scores = tmp_path / "scores.jsonl"
@@ -374,9 +359,7 @@ def test_odd_numbers_from_the_server_do_no_harm(ask: list[Any], server: ChatServ
     assert crossner(*ask, "--shots", "1", "--force")["result"]["requests"]["prompt_tokens"] < 10**10
 
 
-def test_thoughts_before_an_answer_are_neither_read_nor_kept(
-    ask: list[Any], server: ChatServer, tmp_path: Path
-) -> None:
+def test_thoughts_before_an_answer_are_neither_read_nor_kept(ask, server, tmp_path):
     server.answer = lambda text: f"<think>Is <person>Anna</person> in it: {text}</think>\n\n{mark(text)}"
     assert crossner(*ask)["result"]["entities"] == {"person": 4, "place": 3}
     assert not any("think" in path.read_text() for path in (tmp_path / "run" / "label-cache").iterdir())
@@ -400,9 +383,7 @@ def test_a_data_set_without_a_sentence_is_not_written(ask: list[Any], server: Ch
     assert not (tmp_path / "silver").exists()
 
 
-def test_after_twenty_answers_of_no_use_nothing_more_is_asked(
-    ask: list[Any], server: ChatServer, texts: Path, tmp_path: Path
-) -> None:
+def test_after_twenty_answers_of_no_use_nothing_more_is_asked(ask, server, texts, tmp_path):
     texts.write_text("".join(f"Anna met number {number} in Paris.\n" for number in range(25)))
     server.answer = lambda text: "I cannot do that. " * 500
     said = refused(*ask, "--parallel", "50")
@@ -413,9 +394,7 @@ def test_after_twenty_answers_of_no_use_nothing_more_is_asked(
     assert crossner(*ask, "--shots", "1")["result"]["sentences"] == 1
 
 
-def test_two_commands_of_one_output_do_not_work_at_once(
-    ask: list[Any], server: ChatServer, texts: Path, engine: Engine, tmp_path: Path
-) -> None:
+def test_two_commands_of_one_output_do_not_work_at_once(ask, server, texts, engine, tmp_path):
     options = Label(input=[texts], teacher=["openai:m"], base_url=server.url, output=tmp_path / "silver")
     work = label(RunDirectory(tmp_path / "run"), options, engine)
     next(event for event in work if isinstance(event, Progress) and event.task == "label: first answers")
@@ -457,9 +436,7 @@ def test_a_command_that_stops_goes_on_without_asking_again(ask: list[Any], serve
     assert len(server.requests) == 11, "another prompt is another question"
 
 
-def test_an_interrupted_command_keeps_its_answers(
-    ask: list[Any], server: ChatServer, texts: Path, engine: Engine, tmp_path: Path
-) -> None:
+def test_an_interrupted_command_keeps_its_answers(ask, server, texts, engine, tmp_path):
     output = tmp_path / "silver"
     options = Label(input=[texts], teacher=["openai:m"], base_url=server.url, output=output, parallel=1)
     work = label(RunDirectory(tmp_path / "run"), options, engine)
@@ -486,9 +463,7 @@ def test_an_interrupted_command_keeps_its_answers(
         ("cut", "cannot be reached, or cuts its answers"),
     ],
 )
-def test_a_server_that_gives_no_answer_is_reported(
-    ask: list[Any], server: ChatServer, monkeypatch: pytest.MonkeyPatch, status: Any, said: str
-) -> None:
+def test_a_server_that_gives_no_answer_is_reported(ask, server, monkeypatch, status, said):
     monkeypatch.setattr(language_model, "RETRIES", 0)
     server.faults = {"": [status] * 20}
     message = refused(*ask, "--timeout", "0.1" if status == "slow" else "5")
@@ -529,9 +504,7 @@ def nest_deep(handler: Handler) -> None:
 
 
 @pytest.mark.parametrize("slow", [drip, drip_head])
-def test_an_answer_that_comes_byte_by_byte_is_not_waited_for(
-    ask: list[Any], server: ChatServer, monkeypatch: pytest.MonkeyPatch, slow: Any
-) -> None:
+def test_an_answer_that_comes_byte_by_byte_is_not_waited_for(ask, server, monkeypatch, slow):
     monkeypatch.setattr(language_model, "RETRIES", 1)
     server.faults = {"": [slow] * 20}
     began = time.monotonic()
@@ -539,9 +512,7 @@ def test_an_answer_that_comes_byte_by_byte_is_not_waited_for(
     assert time.monotonic() - began < 5
 
 
-def test_an_interrupted_command_waits_for_answers_only_so_long(
-    ask: list[Any], server: ChatServer, texts: Path, engine: Engine, tmp_path: Path
-) -> None:
+def test_an_interrupted_command_waits_for_answers_only_so_long(ask, server, texts, engine, tmp_path):
     output = tmp_path / "silver"
     options = Label(input=[texts], teacher=["openai:m"], base_url=server.url, output=output, timeout=0.2)
     server.faults = {"": [drip] * 20}
@@ -553,9 +524,7 @@ def test_an_interrupted_command_waits_for_answers_only_so_long(
 
 
 @pytest.mark.parametrize("fault", [never_end, unpack_to_much])
-def test_an_answer_of_too_many_bytes_is_neither_read_nor_kept(
-    ask: list[Any], server: ChatServer, tmp_path: Path, fault: Any
-) -> None:
+def test_an_answer_of_too_many_bytes_is_neither_read_nor_kept(ask, server, tmp_path, fault):
     server.faults = {"Berlin": [fault, fault]}
     result = crossner(*ask)["result"]
     assert result["sentences"] == 4 and result["dropped"]["as answers that cannot be read"] == 1
@@ -597,9 +566,7 @@ def test_the_key_is_written_nowhere(ask: list[Any], server: ChatServer, tmp_path
         ("http://localhost/v1", "", "OPENAI_API_KEY is not set"),
     ],
 )
-def test_addresses_and_keys_are_checked_first(
-    ask: list[Any], monkeypatch: pytest.MonkeyPatch, url: str, key: str, said: str
-) -> None:
+def test_addresses_and_keys_are_checked_first(ask, monkeypatch, url, key, said):
     monkeypatch.setenv("OPENAI_API_KEY", key)
     place = ask.index("--base-url")
     assert said in refused(*ask[: place + 1], url, *ask[place + 2 :])
@@ -610,9 +577,7 @@ def test_without_the_client_the_way_out_is_to_install_it(ask: list[Any], monkeyp
     assert re.search(r"pip install .crossner\[openai\]", refused(*ask))
 
 
-def test_a_target_without_training_sentences_cannot_teach_a_language_model(
-    server: ChatServer, texts: Path, tmp_path: Path
-) -> None:
+def test_a_target_without_training_sentences_cannot_teach_a_language_model(server, texts, tmp_path):
     data = tmp_path / "data"
     data.mkdir()
     (data / "test.txt").write_text(TEST)

@@ -1,7 +1,5 @@
 """Reports of many runs: tables, files, and what is noted of what is missing."""
 
-from __future__ import annotations
-
 import csv
 import json
 import statistics
@@ -143,9 +141,7 @@ def test_the_files_of_a_report_are_whole_and_the_same_each_time(tmp_path: Path, 
     assert before == {path.name: path.read_bytes() for path in output.iterdir() if path.name != "report.json"}
 
 
-def test_what_cannot_be_written_is_refused_and_leaves_nothing(
-    tmp_path: Path, two_targets: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_written_is_refused_and_leaves_nothing(tmp_path, two_targets, monkeypatch):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("")
     for force in (False, True):
@@ -161,9 +157,7 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_every_table_fits_and_its_column_heads_stay_whole(
-    tmp_path: Path, width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_table_fits_and_its_column_heads_stay_whole(tmp_path, width, monkeypatch):
     shares = {"linear": {"1": 0.4, "2": 0.5}, "multi-cell-lstm": {"1": 0.2, "2": 0.3}}
     for count, target in ((10, "literature"), (20, "literature"), (30, "music")):
         make_run(tmp_path / f"{target}-{count}", shares, target=target, train=count)

@@ -1,7 +1,5 @@
 """A training stage says what its tokenizer does to words, and describes the weights that it keeps."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,9 +17,7 @@ from crossner_cli.taggers.folder import load_tagger
 from crossner_cli.taggers.tagging import Tagged, score_entities, tag
 
 
-def test_a_tokenizer_that_cuts_words_otherwise_in_a_text_is_one_warning_even_of_quiet(
-    tiny_encoder_folder: Path, tmp_path: Path
-) -> None:
+def test_a_tokenizer_that_cuts_words_otherwise_in_a_text_is_one_warning_even_of_quiet(tiny_encoder_folder, tmp_path):
     encoder = shutil.copytree(tiny_encoder_folder, tmp_path / "encoder")
     made = Tokenizer.from_file(str(encoder / "tokenizer.json"))
     made.normalizer = normalizers.Sequence([normalizers.Strip(), normalizers.Replace(" ", "-")])

@@ -1,7 +1,5 @@
 """Model cards: what stands in them is true, and whatever people named stands in them letter by letter."""
 
-from __future__ import annotations
-
 import dataclasses
 import html
 import re
@@ -21,15 +19,7 @@ from crossner_cli.data.tags import TagSet
 from crossner_cli.options import Finetune
 from crossner_cli.run.results import PrepareDataResult, SeedResult, StartCounts
 from crossner_cli.run.storage import strip_folders
-from crossner_cli.taggers.card import (
-    CARD,
-    Provenance,
-    TrainingFacts,
-    base_model,
-    plain,
-    settings,
-    write_tagger_card,
-)
+from crossner_cli.taggers.card import CARD, Provenance, TrainingFacts, base_model, plain, settings, write_tagger_card
 from crossner_cli.taggers.folder import save_tagger
 
 HOSTILE = "a|b `x` <script>alert(1)</script> **c** [d](http://e) ![f](g) $h$ _i_ &amp; --- \\| ~~j~~ {{k}} : 'l' #m"

@@ -1,7 +1,5 @@
 """Starting: what carries over is recorded by name, row by row, and a start that gives nothing is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 from functools import partial
 from pathlib import Path

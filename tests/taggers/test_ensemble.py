@@ -1,7 +1,5 @@
 """Ensembles: the mean of what several taggers say, decoded as one tagger's."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A tagger's folder: complete in itself, a Hugging Face folder too, and a known problem where it is damaged."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

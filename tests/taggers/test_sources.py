@@ -1,7 +1,5 @@
 """Names of starts and taggers stand for one folder of weights each, and for nothing that is not there."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 

@@ -4,8 +4,6 @@ States of frozen models are read once, and are what the models would give each t
 being right, fitted on some entities and true of others.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json
@@ -268,10 +266,7 @@ def test_entities_that_are_none_certain_or_misleading_are_fitted() -> None:
 
 def test_an_entity_is_right_where_words_and_type_are_those_of_a_gold_one() -> None:
     gold = [("B-x", "I-x", "O", "B-y"), ("O", "B-x")]
-    tagged = [
-        Tagged(("B-x", "I-x", "O", "B-x"), (0.9, 0.6, 1.0, 0.8)),
-        Tagged(("I-x", "B-x"), (0.3, 0.7)),
-    ]
+    tagged = [Tagged(("B-x", "I-x", "O", "B-x"), (0.9, 0.6, 1.0, 0.8)), Tagged(("I-x", "B-x"), (0.3, 0.7))]
     assert score_entities(gold, tagged) == [(0.6, True), (0.8, False), (0.3, False), (0.7, True)]
     counted = score(gold, [each.tags for each in tagged]).per_type
     assert sum(each.correct for each in counted.values()) == 2

@@ -1,7 +1,5 @@
 """The training loop: exact gradients whatever the cut, exact resumption, honest selection."""
 
-from __future__ import annotations
-
 import errno
 import json
 import math
@@ -33,7 +31,7 @@ class Numbers:
     def __init__(self, values: Tensor) -> None:
         self.values, self.words = values, len(values)
 
-    def to(self, device: torch.device) -> Numbers:
+    def to(self, device: torch.device) -> "Numbers":
         return Numbers(self.values.to(device))
 
 
@@ -75,7 +73,7 @@ class Collated:
         self.lengths = torch.tensor([float(len(sentence.places)) for sentence in sentences])
         self.words = int(self.lengths.sum())
 
-    def to(self, device: torch.device) -> Collated:
+    def to(self, device: torch.device) -> "Collated":
         return self
 
 
@@ -137,9 +135,7 @@ def test_a_batch_cut_into_parts_gives_the_gradient_of_the_whole_batch(engine: En
 
 @pytest.mark.parametrize("accumulate", [1, 3])
 @pytest.mark.parametrize("repeated", [1, 10])
-def test_a_word_weighs_the_same_beside_short_sentences_as_beside_long_ones(
-    engine: Engine, accumulate: int, repeated: int
-) -> None:
+def test_a_word_weighs_the_same_beside_short_sentences_as_beside_long_ones(engine, accumulate, repeated):
     lengths = np.random.default_rng(1).integers(1, 60, 96)
     sentences = [
         EncodedSentence((np.zeros(length),), np.zeros((length, 2)), None, str(number))
@@ -184,9 +180,7 @@ def test_an_interrupted_loop_goes_on_to_the_very_same_weights(engine: Engine, tm
         ([0.0, 0.0, 0.0, 9.0], 2, 3, 3),  # where nothing is right the last epoch is as good as any
     ],
 )
-def test_the_best_epoch_is_kept_and_patience_stops(
-    engine: Engine, scores: list[float], patience: int, read: int, kept: int
-) -> None:
+def test_the_best_epoch_is_kept_and_patience_stops(engine, scores, patience, read, kept):
     model, seen = Regression(), []
 
     def score() -> dict[str, float]:
@@ -207,9 +201,7 @@ def test_the_best_epoch_is_kept_and_patience_stops(
         (1.0, 0.1, 0, "nothing to train on"),
     ],
 )
-def test_what_cannot_be_learnt_is_a_known_problem(
-    engine: Engine, weight: float, rate: float, numbers: int, problem: str
-) -> None:
+def test_what_cannot_be_learnt_is_a_known_problem(engine, weight, rate, numbers, problem):
     model = Regression()
     with torch.no_grad():
         model.layer.weight.fill_(weight)
@@ -252,9 +244,7 @@ def test_a_damaged_checkpoint_is_a_known_problem(engine: Engine, tmp_path: Path,
     assert "--force" in problem.value.hint
 
 
-def test_a_full_disk_leaves_the_checkpoint_before(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_the_checkpoint_before(engine, tmp_path, monkeypatch):
     def refuse(*arguments: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -278,9 +268,7 @@ def test_the_best_weights_are_written_only_when_they_change(engine: Engine, tmp_
     assert len(files) == 3 and len(set(files)) == 1
 
 
-def test_there_is_a_whole_checkpoint_at_every_moment_once_there_was_one(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_there_is_a_whole_checkpoint_at_every_moment_once_there_was_one(engine, tmp_path, monkeypatch):
     removed, remove = [], checkpoints_module.shutil.rmtree
 
     def watched(path: Path, **named: Any) -> None:

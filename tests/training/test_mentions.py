@@ -1,7 +1,5 @@
 """Mention replacement: types and all other words stay, and the mentions are those of the same type."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

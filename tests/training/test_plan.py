@@ -1,8 +1,5 @@
 """Learning rates, weight decay and the parameters that they are for."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,9 +33,7 @@ def test_the_learning_rate_rises_and_falls_linearly() -> None:
         ("cross-domain-lm", ("generator=none",), 5e-3),
     ],
 )
-def test_layers_learn_faster_where_no_transformer_learns_with_them(
-    tiny_encoder_folder: Path, method: str, settings: tuple[str, ...], rate: float
-) -> None:
+def test_layers_learn_faster_where_no_transformer_learns_with_them(tiny_encoder_folder, method, settings, rate):
     tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, *settings)
     for given, expected in ((None, rate), (2e-4, 2e-4)):
         groups = group_parameters(tagger, Rates(learning_rate=1e-5, head_learning_rate=given))

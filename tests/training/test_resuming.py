@@ -1,7 +1,5 @@
 """Trainings that are killed or interrupted and go on, through the real command line, and trainings of two processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -113,9 +111,7 @@ def test_a_killed_stage_resumes_to_the_bit_identical_result(prepared_run: Path, 
         ),
     ],
 )
-def test_joint_training_resumes_to_the_bit_identical_result_too(
-    command: tuple[str, ...], weights: str, prepared_run: Path, tiny_encoder_folder: Path
-) -> None:
+def test_joint_training_resumes_to_the_bit_identical_result_too(command, weights, prepared_run, tiny_encoder_folder):
     stage = command[2].removeprefix("--")
     settings = ["--device", "cpu", "--threads", "1", "--checkpoint-every", "0", "--max-steps", "12"]
     more = ("--run", prepared_run, "--encoder", tiny_encoder_folder, *settings)

@@ -1,7 +1,5 @@
 """Coach of Liu et al. (2020): what its two stages promise, against independent computations."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Concept tagger and robust tagger: passes, merge and examples against independent computations."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cross-domain language modelling: what is shared, what learns from what, and what each setting turns it into."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any, cast
@@ -266,11 +264,7 @@ def learns(gradient: Tensor | None) -> list[bool]:
 
 @pytest.mark.parametrize(
     ("method", "settings"),
-    [
-        ("cross-domain-lm", ()),
-        ("multi-task-lstm", ("generator=domain",)),
-        ("multi-cell-lstm", ("attention=domain",)),
-    ],
+    [("cross-domain-lm", ()), ("multi-task-lstm", ("generator=domain",)), ("multi-cell-lstm", ("attention=domain",))],
 )
 @pytest.mark.parametrize(("role", "taught"), [("source", SOURCE_NER), ("target", TARGET_NER)])
 def test_a_domain_that_no_task_reads_is_tagged_as_the_other_not_by_what_was_drawn(method, settings, role, taught):

@@ -1,7 +1,5 @@
 """MTL and MoEE of Liu, Winata and Fung (2020): what their formulas promise, against independent computations."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

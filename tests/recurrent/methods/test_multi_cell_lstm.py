@@ -1,7 +1,5 @@
 """The multi-cell LSTM: which domain runs which cells, and what each loss reads and reaches."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Multi-task BiLSTM-CRF with PGN, GRAD or DANN: what is shared, and what the adversary sends back."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -9,24 +7,12 @@ from typing import Any
 import pytest
 import torch
 from builders.taggers import TAG_SET
-from builders.tasks import (
-    SOURCE_LM,
-    SOURCE_NER,
-    TARGET_LM,
-    TARGET_NER,
-    GivenVectors,
-    a_batch,
-    over_vectors,
-    step,
-)
+from builders.tasks import SOURCE_LM, SOURCE_NER, TARGET_LM, TARGET_NER, GivenVectors, a_batch, over_vectors, step
 from torch import Tensor
 
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.options import Finetune
-from crossner_cli.recurrent.adversary import (
-    AttentiveDiscriminator,
-    focal_loss,
-)
+from crossner_cli.recurrent.adversary import AttentiveDiscriminator, focal_loss
 from crossner_cli.recurrent.bilstm import BiLSTM
 from crossner_cli.recurrent.generated_lstm import GeneratedBiLSTM
 from crossner_cli.recurrent.methods.multi_task_lstm import MultiTaskLSTM
