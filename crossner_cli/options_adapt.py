@@ -9,7 +9,6 @@ from typing import ClassVar, Literal
 from crossner_cli.errors import CrossNERError
 from crossner_cli.option_fields import OnDevice, option
 from crossner_cli.options import ENCODER_HELP
-from crossner_cli.options_data import AUTO_TYPES
 
 SizeName = Literal["quick", "standard", "thorough"]
 
@@ -33,7 +32,7 @@ class Adapt(OnDevice):
         needs="corpus",
     )
     silver: str | None = option(None, "Sentences that a teacher labelled; without, one is trained and labels raw text.")
-    map_types: str = option(AUTO_TYPES, "Source types to rename as in the target, as prepare-data takes them.")
+    map_types: str = option("auto", "Source types to rename as in the target, as prepare-data takes them.")
     dev_from_train: float | None = option(
         None, "Share of train to use as dev in a domain without dev.", minimum=0.0, maximum=0.9
     )

@@ -9,8 +9,6 @@ from typing import ClassVar, Literal
 
 from crossner_cli.option_fields import Command, option
 
-AUTO_TYPES = "auto"  # of --map-types
-
 labelled_option = partial(option, panel="Labelled data")
 raw_text_option = partial(option, panel="Raw text", needs=("corpus", "source_corpus"))
 level_option = partial(option, panel="Names and corpus levels", needs="entities")

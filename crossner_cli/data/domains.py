@@ -73,10 +73,10 @@ class Domain:
     origins: dict[str, str] = field(default_factory=dict)
     left: list[Path] = field(default_factory=list)
 
-    def named_files(self, place: str) -> dict[str, Path]:
-        """All files, by their place in the run: ``target/train``, ``target/train-2`` and so on."""
+    def named_files(self, part: str) -> dict[str, Path]:
+        """All files, by their part in the run: ``target/train``, ``target/train-2`` and so on."""
         return {
-            f"{place}/{split}" + (f"-{number}" if number > 1 else ""): path
+            f"{part}/{split}" + (f"-{number}" if number > 1 else ""): path
             for split, paths in self.files.items()
             for number, path in enumerate(paths, start=1)
         }

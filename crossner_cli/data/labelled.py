@@ -163,8 +163,8 @@ def _read_with_note(path: Path, row: Format, repairs: Repairs) -> Iterator[Locat
     repairs.notes.append(f"{path}: read as {row.title}, {count:,} {row.unit}{''.join(left)}")
 
 
-def form_of(path: Path) -> str:
-    """What to do about a file that holds no sentence."""
+def advise_to_label(path: Path) -> str:
+    """Say what to do about a file that holds no sentence."""
     return f"{HINTS.get(recognise(path), 'Label some of it.')} Or remove the file."
 
 
@@ -241,7 +241,7 @@ def _read_split(
         left = ", ".join(f"{times} times: {kind}" for kind, times in repairs.counts.items())
         why = "Without --skip-bad-lines the first of them is explained." if repairs.counts[BAD_LINE] else ""
         problem = f"{', '.join(map(str, paths))} holds no sentence{f' ({left})' if left else ''}."
-        raise CrossNERError(problem, hint=why or form_of(paths[0]))
+        raise CrossNERError(problem, hint=why or advise_to_label(paths[0]))
     return found
 
 

@@ -18,8 +18,8 @@ LEAK = "training sentence that is in the dev or test of another data set left ou
 TRAIN = "train"
 
 
-def places_of(options: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The data sets that options of ``prepare-data`` name, by place.
+def list_sets(options: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The data sets that options of ``prepare-data`` name, by their part in the run.
 
     Args:
         options: The options, as a manifest keeps them.
@@ -35,9 +35,9 @@ def places_of(options: Mapping[str, Any]) -> dict[str, list[str]]:
     named = {f"source-{number}" if number > 1 else "source": [name] for number, name in enumerate(sources, start=1)}
     others = {role: options[role] for role in ("target", "silver") if options.get(role)}
     named |= {role: names if isinstance(names, list) else [names] for role, names in others.items()}
-    for place, names in named.items():
+    for part, names in named.items():
         if not all(isinstance(name, str) for name in names):
-            raise CrossNERError(f"prepare-data: the name of the {place} is {names!r}.", hint="Prepare the data again.")
+            raise CrossNERError(f"prepare-data: the name of the {part} is {names!r}.", hint="Prepare the data again.")
     return named
 
 
@@ -92,8 +92,8 @@ def join(found: Sequence[LabelledDomain], name: str) -> LabelledDomain:
     )
 
 
-def join_places(domains: Sequence[Domain]) -> Domain:
-    """The data sets at hand as one; its files are those of all, by place."""
+def join_domains(domains: Sequence[Domain]) -> Domain:
+    """The data sets at hand as one; its files are those of all, by name."""
     if len(domains) == 1:
         return domains[0]
     files = {f"{domain.name}/{split}": paths for domain in domains for split, paths in domain.files.items()}
@@ -111,14 +111,14 @@ def take_dev(train: list[Sentence], share: float) -> tuple[list[Sentence], list[
         CrossNERError: Nothing would be left to train on.
     """
     wanted = max(1, round(share * len(train)))
-    places: dict[tuple[str, ...], list[int]] = {}
+    numbers: dict[tuple[str, ...], list[int]] = {}
     for number, sentence in enumerate(train):
-        places.setdefault(sentence.words, []).append(number)
+        numbers.setdefault(sentence.words, []).append(number)
     taken: set[int] = set()
-    for words in sorted(places, key=lambda words: hashlib.sha256("\n".join(words).encode()).digest()):
+    for words in sorted(numbers, key=lambda words: hashlib.sha256("\n".join(words).encode()).digest()):
         if len(taken) >= wanted:
             break
-        taken.update(places[words])
+        taken.update(numbers[words])
     if len(taken) == len(train):
         raise CrossNERError(
             f"--dev-from-train {share} takes all {len(train)} training sentences.",

@@ -9,6 +9,7 @@ from crossner_cli.data.labelled import LabelledDomain
 from crossner_cli.data.tags import OUTSIDE, TYPE_HINT, is_type
 from crossner_cli.errors import CrossNERError
 
+AUTO = "auto"
 # Other names of the types of CoNLL-2003.
 SYNONYMS = {
     "per": "person",
@@ -20,15 +21,14 @@ SYNONYMS = {
 
 
 def find_type_maps(
-    types: Mapping[str, Sequence[str]], target: Sequence[str] | None, pairs: Sequence[str], *, is_auto: bool
+    text: str | None, types: Mapping[str, Sequence[str]], target: Sequence[str] | None
 ) -> tuple[dict[str, dict[str, str]], list[str]]:
     """Find the new names of types.
 
     Args:
+        text: The value of ``--map-types``: pairs as ``person=PER``, and ``auto`` to rename what is named alike, too.
         types: The types of each data set but the target, by its name.
         target: Those of the target; None without one.
-        pairs: New names of types, as ``person=PER``.
-        is_auto: Whether all types that are named alike are renamed, too.
 
     Returns:
         The new names of types for each data set, by its name; and pairs, as ``--map-types`` takes them, of types that
@@ -38,8 +38,10 @@ def find_type_maps(
         CrossNERError: A pair is malformed or names no type, or names are to be matched without a target.
     """
     alike = {name: match_types(each, target or ()) for name, each in types.items()}
+    parts = [part.strip() for part in text.split(",")] if text else []
+    pairs = [part for part in parts if part != AUTO]
     maps = parse_type_maps(",".join(pairs), types) if pairs else {}
-    if is_auto:
+    if AUTO in parts:
         if target is None:
             raise CrossNERError("--map-types auto needs a target, whose names it takes.", hint="Add --target DATASET.")
         maps = {name: alike[name] | maps.get(name, {}) for name in types}

@@ -7,24 +7,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from crossner_cli import figures
-from crossner_cli.data.domains import (
-    Domain,
-    find_domains,
-    hides_folder,
-)
+from crossner_cli.data.domains import Domain, find_domains, hides_folder
 from crossner_cli.data.labelled import LabelledDomain, read_domain
 from crossner_cli.data.sentences import SPLITS, Sentence
 from crossner_cli.data.splits import (
     join,
     leave_out,
     leave_out_leaks,
-    places_of,
+    list_sets,
     take_dev,
 )
 from crossner_cli.data.statistics import count_split
-from crossner_cli.data.types import rename_types
+from crossner_cli.data.types import AUTO, rename_types
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options_data import AUTO_TYPES, PrepareData
+from crossner_cli.options_data import PrepareData
 from crossner_cli.run.progress import Notice, Progress, Work
 
 GOLD_TOO = "silver sentence that is in the target's train left out"
@@ -32,18 +28,18 @@ Labelled = dict[str, LabelledDomain]
 
 
 def find_sets(options: PrepareData) -> dict[str, Domain]:
-    """Sources, target and silver by place, with names that differ unless they are the same data."""
-    sets = {place: find_domains(names) for place, names in places_of(options.record()).items()}
+    """Sources, target and silver by their part in the run, with names that differ unless they are the same data."""
+    sets = {part: find_domains(names) for part, names in list_sets(options.record()).items()}
     taken: dict[str, Domain] = {}
     # The target keeps its name: taggers and scores of other runs, without these sources, have it too.
-    for place in sorted(sets, key=lambda place: place != "target"):
-        domain, other = sets[place], taken.get(sets[place].name)
-        if other is not None and place.startswith("source-") and other.files == domain.files:
+    for part in sorted(sets, key=lambda part: part != "target"):
+        domain, other = sets[part], taken.get(sets[part].name)
+        if other is not None and part.startswith("source-") and other.files == domain.files:
             raise CrossNERError(f"--source {domain.name} is there twice.", hint="Give it once.")
-        renames = options.map_types not in (None, AUTO_TYPES)
-        if other is not None and (other.files != domain.files or renames or place != "source"):
-            sets[place] = dataclasses.replace(domain, name=f"{domain.name}-{place}")
-        taken[sets[place].name] = domain
+        renames = options.map_types not in (None, AUTO)
+        if other is not None and (other.files != domain.files or renames or part != "source"):
+            sets[part] = dataclasses.replace(domain, name=f"{domain.name}-{part}")
+        taken[sets[part].name] = domain
     return sets
 
 
@@ -63,12 +59,12 @@ def notes_on_sets(sets: Mapping[str, Domain], names: Mapping[str, list[str]]) ->
 
 
 def read_sets(found: Mapping[str, Domain], options: PrepareData) -> Work[dict[str, LabelledDomain]]:
-    """Read all data sets, by place."""
+    """Read all data sets, by their part in the run."""
     sets: dict[str, LabelledDomain] = {}
-    for place, domain in found.items():
-        task = f"read the {place} {domain.name}"
+    for part, domain in found.items():
+        task = f"read the {part} {domain.name}"
         yield Progress(task, 0, None, "sentences")
-        sets[place] = read_domain(
+        sets[part] = read_domain(
             domain.files,
             name=domain.name,
             scheme=options.scheme,
@@ -76,8 +72,8 @@ def read_sets(found: Mapping[str, Domain], options: PrepareData) -> Work[dict[st
             columns=options.columns,
             skips_bad_lines=options.skip_bad_lines,
         )
-        yield from map(Notice, sets[place].repairs.notes)
-        count = sum(map(len, sets[place].splits.values()))
+        yield from map(Notice, sets[part].repairs.notes)
+        count = sum(map(len, sets[part].splits.values()))
         yield Progress(task, count, count, "sentences")
     return sets
 
@@ -93,15 +89,13 @@ def make_domains(
     Returns:
         The domains by role, the counts of each source by its name, and whether every domain had dev sentences.
     """
-    names = {place: found[place].name for place in sets}
-    given = {
-        place: rename_types(each, new) if (new := maps.get(names[place])) else each for place, each in sets.items()
-    }
+    names = {part: found[part].name for part in sets}
+    given = {part: rename_types(each, new) if (new := maps.get(names[part])) else each for part, each in sets.items()}
     kept = {}
-    for place, labels in given.items():
-        others = [other for each, other in given.items() if found[each].files != found[place].files]
-        kept[place] = leave_out_leaks(labels, others)
-    sources = {names[place]: kept[place] for place in kept if place.startswith("source")}
+    for part, labels in given.items():
+        others = [other for each, other in given.items() if found[each].files != found[part].files]
+        kept[part] = leave_out_leaks(labels, others)
+    sources = {names[part]: kept[part] for part in kept if part.startswith("source")}
     labelled: Labelled = {}
     if sources:
         labelled["source"] = join(list(sources.values()), "+".join(sources))

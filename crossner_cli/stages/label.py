@@ -16,7 +16,7 @@ from typing import Any
 from crossner_cli.corpus.raw_files import digest_corpus
 from crossner_cli.data.domains import find_raw_text
 from crossner_cli.data.sentences import PreparedData, Sentence, write_sentences
-from crossner_cli.data.splits import places_of
+from crossner_cli.data.splits import list_sets
 from crossner_cli.data.tags import OUTSIDE, to_spans
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
@@ -299,7 +299,7 @@ def _suggest_next(run: RunDirectory, options: Label, prepared: PreparedData | No
     """The command that makes the labels the source of a run of its own."""
     place, targets = options.place, ["DATASET"]
     if prepared is not None:
-        targets = places_of(run.read(PREPARED)["options"]).get("target", targets)
+        targets = list_sets(run.read(PREPARED)["options"]).get("target", targets)
     given = [part for target in targets for part in ("--target", target)]
     source = shlex.join(["--source", str(place), *given, "--run", f"{run.path}-{place.name}"])
     return f"crossner prepare-data {source} --dev-from-train 0.1{more}"

@@ -16,15 +16,11 @@ from crossner_cli.corpus.inputs import TRAIN, CorpusInputs, write_corpus
 from crossner_cli.corpus.job import Execution, Selection
 from crossner_cli.corpus.levels import WORK
 from crossner_cli.corpus.raw_files import digest_corpus
-from crossner_cli.data.domains import (
-    Domain,
-    find_bundled,
-    find_raw_text,
-)
+from crossner_cli.data.domains import Domain, find_bundled, find_raw_text
 from crossner_cli.data.files import refuse_pipe
 from crossner_cli.data.labelled import LabelledDomain
 from crossner_cli.data.sentences import PLACES, read_sentences, write_sentences
-from crossner_cli.data.splits import join_places, places_of
+from crossner_cli.data.splits import join_domains, list_sets
 from crossner_cli.data.statistics import (
     alike_type_warnings,
     count_raw_words,
@@ -39,7 +35,7 @@ from crossner_cli.data.statistics import (
 from crossner_cli.data.tags import OUTSIDE
 from crossner_cli.data.types import find_type_maps
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options_data import AUTO_TYPES, PrepareData
+from crossner_cli.options_data import PrepareData
 from crossner_cli.reports.blocks import to_markdown
 from crossner_cli.reports.tables import prepared_tables
 from crossner_cli.run.directory import Manifest, RunDirectory
@@ -58,7 +54,7 @@ VOCABULARY_LINES = 1_000_000
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of the stage: the data sets by place, raw text of target and source, and lists of names."""
+    """The inputs of the stage: data sets by their part in the run, raw text of both domains, and lists of names."""
 
     sets: dict[str, Domain]
     corpus: list[Path]
@@ -68,17 +64,17 @@ class Inputs:
     @property
     def sources(self) -> list[Domain]:
         """All sources."""
-        return [domain for place, domain in self.sets.items() if place.startswith("source")]
+        return [domain for part, domain in self.sets.items() if part.startswith("source")]
 
     @property
     def domains(self) -> dict[str, Domain]:
         """The data set of each role, several sources as one."""
-        joined = {"source": join_places(self.sources)} if self.sources else {}
+        joined = {"source": join_domains(self.sources)} if self.sources else {}
         return joined | {role: self.sets[role] for role in ("target", "silver") if role in self.sets}
 
     def digests(self) -> dict[str, str]:
         """Digest of every file, by its part in the run."""
-        files = {name: path for place, each in self.sets.items() for name, path in each.named_files(place).items()}
+        files = {name: path for part, each in self.sets.items() for name, path in each.named_files(part).items()}
         files |= {f"entities/{number}": path for number, path in enumerate(self.entities) if path != TRAIN}
         texts = {f"corpus/{number}": path for number, path in enumerate(self.corpus)}
         texts |= {f"source-corpus/{number}": path for number, path in enumerate(self.source_corpus)}
@@ -101,7 +97,7 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
             hint="crossner prepare-data --source conll2003 --target politics (--list shows the known names)",
         )
     inputs = find_inputs(options)
-    yield from map(Notice, notes_on_sets(inputs.sets, places_of(options.record())))
+    yield from map(Notice, notes_on_sets(inputs.sets, list_sets(options.record())))
     with open_stage(run, options.stage_request(inputs.digests())) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.folder} is finished with the same options and inputs; nothing was done.")
@@ -182,14 +178,8 @@ def _digest(path: Path, digest: Callable[[Path], str]) -> str:
 def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[PrepareDataResult]:
     """Fill the stage's folder."""
     sets = yield from read_sets(inputs.sets, options)
-    types = {inputs.sets[place].name: each.types for place, each in sets.items() if place != "target"}
-    pairs = [pair.strip() for pair in options.map_types.split(",")] if options.map_types else []
-    maps, alike = find_type_maps(
-        types,
-        sets["target"].types if "target" in sets else None,
-        [pair for pair in pairs if pair != AUTO_TYPES],
-        is_auto=AUTO_TYPES in pairs,
-    )
+    types = {inputs.sets[part].name: each.types for part, each in sets.items() if part != "target"}
+    maps, alike = find_type_maps(options.map_types, types, sets["target"].types if "target" in sets else None)
     labelled, of_sources, had_dev = make_domains(sets, inputs.sets, maps, options)
     silver = labelled.pop("silver", None)
     for role, found in {**labelled, **({"silver": silver} if silver else {})}.items():

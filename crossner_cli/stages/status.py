@@ -10,7 +10,7 @@ from typing import Any
 
 from crossner_cli.data.domains import find_domains, known_domains
 from crossner_cli.data.formats.hugging_face import HUB
-from crossner_cli.data.splits import places_of
+from crossner_cli.data.splits import list_sets
 from crossner_cli.errors import CrossNERError
 from crossner_cli.reports.blocks import Block, Line, Table
 from crossner_cli.run.directory import PREPARED, PREVIOUS, Manifest, RunDirectory, given_in, propose_tagger
@@ -73,7 +73,7 @@ def read_stages(run: RunDirectory) -> Stages:
     found = {}
     for name in run.stages():
         manifest = run.read(name)
-        places_of(manifest["options"])
+        list_sets(manifest["options"])
         found[name] = manifest, find_kind(manifest["stage"], run.folder(name)).read_result(manifest)
     return found
 
@@ -90,11 +90,11 @@ def changed_files(prepared: Manifest) -> list[str]:
 
 
 def _own_data(prepared: Manifest) -> dict[str, list[str]]:
-    """The files and folders of a run's data sets that are not known by name, by place."""
+    """The files and folders of a run's data sets that are not known by name, by part."""
     directory = given_in(prepared)
     return {
         place: [str(directory / name) for name in names]
-        for place, names in places_of(prepared["options"]).items()
+        for place, names in list_sets(prepared["options"]).items()
         if not any(name in known_domains() or name.startswith(HUB) for name in names)
     }
 

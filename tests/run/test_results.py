@@ -25,6 +25,7 @@ PREPARED: dict[str, Any] = {
     "corpus": {},
     "source_corpus": {},
     "warnings": ["mind the gap"],
+    "known_warnings": ["seen before"],
     "renamed": {"wiki": {"PER": "person"}},
 }
 

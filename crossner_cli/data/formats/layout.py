@@ -120,13 +120,13 @@ def _named_layout(names: Sequence[str]) -> Layout:
 def _choose_columns(rows: Sequence[Sequence[str]], columns: int, has_index: bool, chosen: Layout | None) -> Layout:
     word = 1 if has_index else 0
     if chosen is not None:
-        form = _form_of([row[chosen.tag] for row in rows if chosen.tag < len(row)])
+        form = _find_form([row[chosen.tag] for row in rows if chosen.tag < len(row)])
         return replace(chosen, columns=columns or None, form=form or "prefix", has_index=has_index)
     found: list[tuple[int, int, int]] = []
     of_phrases = []
     for column in range(word + 1, columns):
         values = [row[column] for row in rows]
-        if _form_of(values) in ("prefix", "other"):
+        if _find_form(values) in ("prefix", "other"):
             tags = [read_tag(first_tag(value)) or OUTSIDE for value in values]
             spans, types = to_spans(tags), set(types_of([tags]))
             found.append((column, len(spans), len(types)))
@@ -134,17 +134,17 @@ def _choose_columns(rows: Sequence[Sequence[str]], columns: int, has_index: bool
     named = [each for each in found if each not in of_phrases] or found
     if named:
         tag = max(named, key=lambda each: (each[1], each[0]))[0]
-        form = _form_of([row[tag] for row in rows]) or "prefix"
+        form = _find_form([row[tag] for row in rows]) or "prefix"
         # What is read when nothing is chosen is the last column, which also allows rows of other numbers.
         tag = -1 if tag == columns - 1 and not has_index else tag
         shown = tuple(found) if len([each for each in found if each[1]]) > 1 else ()
         return Layout(word, tag, columns, form=form, has_index=has_index, tag_columns=shown)
-    if columns > word + 1 and _form_of([row[-1] for row in rows]) == "type":
+    if columns > word + 1 and _find_form([row[-1] for row in rows]) == "type":
         return Layout(word, -1, columns, form="type", has_index=has_index)
     return Layout(word, -1, has_index=has_index)
 
 
-def _form_of(values: Sequence[str]) -> str | None:
+def _find_form(values: Sequence[str]) -> str | None:
     """How the values of a column write tags: ``prefix``, ``other`` or ``type``; None if they are not tags."""
     counts = Counter(values)
     for form, is_in_form in (("prefix", is_tag), ("other", read_tag)):
