@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from crossner_cli import figures
 from crossner_cli.data.domains import cache_folder, find_raw_text
 from crossner_cli.encoders.names import resolve_encoder
 from crossner_cli.errors import CrossNERError, suggest_path
-from crossner_cli.evaluation.finished import name_evaluation
+from crossner_cli.evaluation.finished import FOLDS, OUT_OF_FOLD, name_evaluation
 from crossner_cli.options import Dapt, Evaluate, Finetune, PretrainSource
 from crossner_cli.options_adapt import Adapt
 from crossner_cli.options_data import PrepareData
@@ -38,7 +37,7 @@ from crossner_cli.run.storage import output_folder
 from crossner_cli.stages.adapt_plan import (
     ALONE,
     DEFAULT_SOURCE,
-    DEV_SHARE,
+    FOLDS_ALONE,
     SILVER,
     SOURCE,
     TAGGER,
@@ -57,7 +56,11 @@ BYTES_OF_A_WORD, BYTES_OF_A_TAGGED_WORD = 6, 9
 # Words a second of minilm in fp32 on two cores without bf16.
 LEARNT, READ = 1_700, 5_800
 OF_DATA = ("source", "target", "corpus", "map_types", "dev_from_train")  # options of prepare-data
-NAMES = {ALONE: "target alone", TEACHERS: "after the source", TAGGER: "the tagger"}
+NAMES = {
+    **dict.fromkeys((ALONE, FOLDS_ALONE), "target alone"),
+    **dict.fromkeys((TEACHERS, FOLDS), "after the source"),
+    TAGGER: "the tagger",
+}
 
 
 def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
@@ -77,9 +80,11 @@ def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
         raise CrossNERError(
             f"The target {sets['target'].name} has no training sentences.", hint="Give a folder with a train file."
         )
-    have_dev = [place for place, found in sets.items() if "dev" in found.files]
-    if options.dev_from_train is None and not ("target" in have_dev and any("source" in place for place in have_dev)):
-        options = dataclasses.replace(options, dev_from_train=DEV_SHARE)
+    if len(target.splits["train"]) < 2 and not target.splits.get("test"):
+        raise CrossNERError(
+            f"The target {sets['target'].name} has one training sentence and no test: nothing can be scored.",
+            hint="Label more sentences.",
+        )
     words = {split: sum(len(each.words) for each in sentences) for split, sentences in target.splits.items()}
     trains = [path for place, found in sets.items() if "source" in place for path in found.files.get("train", [])]
     words["source"] = sum(map(_count_bytes, trains)) // BYTES_OF_A_TAGGED_WORD
@@ -227,9 +232,19 @@ def run(run: RunDirectory, options: Adapt, steps: Sequence[Step], execute: Execu
     scored = steps[-1].options
     assert isinstance(scored, Evaluate)
     result = read_result(run.read(name_evaluation(scored.model, scored.split)), EvaluateResult)
-    dev_f1 = {name: read_result(run.read(name), TrainResult).dev_f1 for name in scored.model}
-    proposed = propose_tagger(dev_f1)
-    return {"commands": [step.line for step in steps], "use": proposed, "dev_f1": dev_f1, **_compare(result, proposed)}
+    trained = [step.options.name for step in steps if type(step.options) is Finetune and step.options.name]
+    f1, chosen_on = {name: read_result(run.read(name), TrainResult).dev_f1 for name in trained}, "dev"
+    if FOLDS in scored.model and None in f1.values():
+        f1, chosen_on = {ALONE: result.models[FOLDS_ALONE].f1.mean, TAGGER: result.models[FOLDS].f1.mean}, FOLDS
+    proposed = propose_tagger(f1)
+    used = {ALONE: FOLDS_ALONE}.get(proposed, FOLDS) if FOLDS in scored.model else proposed
+    record = {
+        "use": proposed,
+        "chosen_on": None if None in f1.values() else chosen_on,
+        "chosen_f1": f1,
+        "compared": used,
+    }
+    return {"commands": [step.line for step in steps], **record, **_compare(result, used)}
 
 
 def _is_labelled(run: RunDirectory, options: Label) -> bool:
@@ -256,21 +271,22 @@ def _compare(result: EvaluateResult, used: str) -> dict[str, Any]:
 
 def describe_result(run: RunDirectory, record: dict[str, Any]) -> list[Block]:
     """The table of the models, and the next command."""
-    rows, used = [], record["use"]
+    rows, used, split = [], record["use"], record["split"]
     for label, model in record["models"].items():
         gain = model["gain"]
         shown = f"{gain[0]:+.1f} [{gain[1]:.1f}, {gain[2]:.1f}]" if gain else ""
         rows.append((NAMES.get(label, label), figures.spread(model["f1"], model["deviation"]), shown, label))
     table = Table(
-        f"F1 on {record['split']} of {record['domain']}",
-        ("model", "F1", f"{used} is better by [95 %]", "stage"),
+        f"F1 {'' if split.startswith(OUT_OF_FOLD) else 'on '}{split} of {record['domain']}",
+        ("model", "F1", f"{record['compared']} is better by [95 %]", "stage"),
         rows,
         texts=(0, 3),
     )
-    on_dev = ", ".join(f"{name} {figures.score(f1)}" for name, f1 in record["dev_f1"].items())
+    scores = ", ".join(f"{name} {figures.score(f1)}" for name, f1 in record["chosen_f1"].items())
+    why = {"dev": f", the best on dev ({scores})", FOLDS: f", the best out of fold ({scores})", None: ""}
     return [
         table,
-        Line(f"Use {used}, the best on dev ({on_dev})."),
+        Line(f"Use {used}{why[record['chosen_on']]}."),
         Line(f"Next: {shlex.join(['crossner', 'predict', 'FILE', '--model', used, '--run', str(run.path)])}"),
     ]
 

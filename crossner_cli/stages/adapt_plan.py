@@ -11,19 +11,21 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
+from crossner_cli.evaluation.finished import FOLDS
 from crossner_cli.option_fields import Command, fields_in_order
 from crossner_cli.options import Dapt, Evaluate, Finetune, PretrainSource
 from crossner_cli.options_adapt import Adapt, SizeName
 from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
+from crossner_cli.options_trust import CrossValidate
 from crossner_cli.run.directory import FINAL
 
 SOURCE, ALONE, TEACHERS, TAGGER = "pretrain-source", "target-alone", "after-source", FINAL
 SILVER = Path("labels") / "silver"  # in the run directory; two folders deep, so that it is no stage
 DEFAULT_SOURCE = ["conll2003"]
-DEV_SHARE = 0.2  # of train, where there are no dev sentences
+FOLDS_ALONE = "folds-alone"  # beside folds: cross-validation of the training on the target alone
 MEAN_WORDS = 23  # of a sentence of raw text
 WEAK = "weak"  # a run directory inside, for sentences that lists of names label
 
@@ -108,18 +110,36 @@ def make_steps(options: Adapt, facts: Facts, *, are_taught: bool) -> list[Step]:
     silver = str(options.run / SILVER) if teaches else options.silver
     steps = [_label_weakly(options)] if options.entities else []
     prepared = _prepare(options, silver=options.silver if teaches and not are_taught else silver)
-    share = options.dev_from_train
-    taken = f"; without dev sentences, {share:.0%} of train become dev" if share else ""
-    steps.append(Step("prepare-data", prepared, f"checks, counts and stores the data{taken}"))
+    steps.append(Step("prepare-data", prepared, "checks, counts and stores the data"))
     if options.corpus and facts.has_masked_lm_head:
         adapts = Dapt(run=options.run, force=options.force, encoder=options.encoder)
         brings = "3.7 F1 after the source, published for BERT-base (Liu et al. 2021, table 2, ai)"
         steps.append(Step("dapt", adapts, brings, 5 * facts.words["corpus"]))
     steps += _train(options, facts, size, teaches=teaches, are_taught=are_taught, silver=silver, short=short)
     models = [ALONE, *([TEACHERS] if silver else []), TAGGER]
-    split: Literal["dev", "test"] = "test" if facts.has_test else "dev"
-    scores = Evaluate(run=options.run, force=options.force, model=models, split=split)
-    return [*steps, Step("evaluate", scores, "differences with their intervals", reads=7 * facts.words[split])]
+    if not facts.has_test:
+        trained = {step.options.name: step for step in steps if isinstance(step.options, Finetune)}
+        steps += _cross_validate(trained[ALONE], trained[TEACHERS if silver else TAGGER], facts)
+        models = [FOLDS_ALONE, FOLDS]
+    scores = Evaluate(run=options.run, force=options.force, model=models)
+    reads = 7 * facts.words["test"] if facts.has_test else 0
+    return [*steps, Step("evaluate", scores, "differences with their intervals", reads=reads)]
+
+
+def _cross_validate(alone: Step, after_source: Step, facts: Facts) -> list[Step]:
+    """Score both ways to train on the training sentences, with one seed and the options of the taggers."""
+    steps = []
+    for step, name in ((alone, FOLDS_ALONE), (after_source, FOLDS)):
+        assert isinstance(step.options, Finetune) and step.options.seeds is not None
+        seeds = step.options.seeds.split(",")
+        folds = min(CrossValidate.folds, facts.sentences)
+        given = {**vars(step.options), "seeds": seeds[0], "silver_weight": 0.0}
+        options = CrossValidate(**{**given, "name": name, "folds": folds})
+        learns = (folds - 1) * step.learns / len(seeds)
+        steps.append(
+            Step("cross-validate", options, "F1 without test: each sentence by a tagger that has not seen it", learns)
+        )
+    return steps
 
 
 def _label_weakly(options: Adapt) -> Step:

@@ -170,7 +170,7 @@ def next_step(
     scored = {label for _, each in stages.values() if isinstance(each, EvaluateResult) for label in each.models}
     of_target = {name: each for name, each in trained.items() if each[0] != "pretrain-source"} or trained
     unscored = [name for name in of_target if name not in scored]
-    if unscored and splits.get("target"):
+    if unscored and {"dev", "test"} & {*splits.get("target", ())}:
         split = [] if "test" in splits["target"] else ["--split", "dev"]
         models = [part for name in unscored for part in ("--model", name)]
         return shlex.join(["crossner", "evaluate", *models, *split, *place])

@@ -16,6 +16,7 @@ import pytest
 from builders.commands import invoke, refused, told
 from builders.encoders import make_encoder
 
+from crossner_cli.data.domains import SAMPLES
 from crossner_cli.errors import INTERRUPTED, IS_STEP, CrossNERError, known_problems
 from crossner_cli.options_adapt import Adapt
 from crossner_cli.run.directory import RunDirectory, read_manifest
@@ -330,7 +331,7 @@ def test_the_planned_commands_by_hand_make_the_same_tagger(place, first):
     assert made[0].read_bytes() == made[1].read_bytes()
 
 
-def test_dev_sentences_are_taken_from_train_where_there_are_none_and_the_plan_says_so(tmp_path):
+def test_dev_sentences_are_taken_from_train_only_where_the_user_says_so(tmp_path):
     make_encoder(tmp_path / "encoder")
     (tmp_path / "mine.txt").write_text("anna\tB-person\n\nit\tO\n\n")
     given = ("--source", "sample-source", "--encoder", tmp_path / "encoder", "--plan", "--run", tmp_path / "run", *CPU)
@@ -338,13 +339,34 @@ def test_dev_sentences_are_taken_from_train_where_there_are_none_and_the_plan_sa
     def shown(*more: Any) -> str:
         return " ".join(invoke("adapt", *given, *more).stdout.split())
 
-    told = shown("--target", tmp_path / "mine.txt")
-    assert "--dev-from-train 0.2 " in told and not (tmp_path / "run").exists()
-    assert "without dev sentences, 20% of train become dev" in plan(tmp_path, dev_from_train=0.2)[0].brings
+    assert "--dev-from-train" not in shown("--target", tmp_path / "mine.txt") and not (tmp_path / "run").exists()
     assert "--dev-from-train 0.5 " in shown("--target", tmp_path / "mine.txt", "--dev-from-train", "0.5")
-    told = shown("--target", "sample-target")
-    assert "crossner prepare-data" in told and "--dev-from-train" not in told
-    assert plan(tmp_path)[0].brings == "checks, counts and stores the data"
+
+
+def test_without_test_and_dev_the_last_table_is_out_of_fold_and_no_sentence_is_taken_away(place):
+    target = place / "target"
+    target.mkdir()
+    shutil.copy(SAMPLES / "sample-target" / "train.txt", target)
+    options = dataclasses.replace(options_for(place, "folds"), target=[str(target)], corpus=[], entities=[])
+    steps = exhaust(stage.plan(RunDirectory(options.run), options))
+    made = ["prepare-data", "pretrain-source", "target-alone", "tagger", "folds-alone", "folds", "evaluate"]
+    assert names(steps) == made
+    found = stage.run(RunDirectory(options.run), options, steps, execute)
+    assert found["split"] == "out of fold, 60 training sentences" and list(found["models"]) == ["folds-alone", "folds"]
+    best = max(found["chosen_f1"], key=lambda name: (found["chosen_f1"][name], name == "tagger"))
+    assert found["use"] == best and found["chosen_on"] == "folds"
+    assert read_manifest(options.run / "tagger")["result"]["train_sentences"]["target"] == 60
+    table, use, _ = stage.describe_result(RunDirectory(options.run), found)
+    assert table.title == "F1 out of fold, 60 training sentences of target" and "the best out of fold" in use.text
+    assert "FILE --model" in suggest_next(RunDirectory(options.run))
+    for name, start in (("folds-alone", "base"), ("folds", "pretrain-source")):
+        made_with = read_manifest(options.run / name)["options"]
+        of_tagger = read_manifest(options.run / ("tagger" if name == "folds" else "target-alone"))["options"]
+        assert made_with["start_from"] == start and made_with["seeds"] == "1"
+        assert {key for key in of_tagger if of_tagger[key] != made_with[key]} <= {"seeds", "silver_weight"}
+    (target / "train.txt").write_text("anna\tB-person\n\n")
+    with pytest.raises(CrossNERError, match="one training sentence and no test"):
+        exhaust(stage.plan(RunDirectory(place / "none"), options))
 
 
 def test_a_target_without_labels_or_without_a_name_is_refused(tmp_path):
