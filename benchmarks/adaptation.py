@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 import trainer_side
-from fine_tuning import BASE
+from fine_tuning import start_from_base
 from measuring import Measured, Side, Stopwatch
 from transformers import AutoModelForMaskedLM, DataCollatorForLanguageModeling
 
@@ -149,7 +149,7 @@ def train_with_product(task: Adaptation, seed: int, *, compiled: bool = False) -
     """Train with the product's loop; what the compiler takes is not counted."""
     options = dataclasses.replace(task.options(seed), compile=compiled)
     engine = start_engine(options)
-    model = dapt.load_masked_lm(BASE, options, engine)
+    model = dapt.load_masked_lm(start_from_base(options.encoder), options, engine)
     stopwatch = Stopwatch()
     if compiled:  # the last batch of an epoch, a smaller one, is compiled for itself
         adapt(model, task.blocks, options, engine)
@@ -164,7 +164,8 @@ def adapt(model: MaskedLanguageModel, blocks: TokenBlocks, options: Dapt, engine
         epochs=MANY_EPOCHS, max_steps=options.max_steps, warmup=options.warmup, clip_norm=options.clip_norm, keep="last"
     )
     stream = dapt.make_stream(blocks, model, options)
-    exhaust(fit(model, dapt.parameter_groups(model, options), [stream], plan, engine, unit="subwords"))
+    groups = dapt.group_by_decay(dapt.list_parts(model, options), options)
+    exhaust(fit(model, groups, [stream], plan, engine, unit="subwords"))
 
 
 def _subwords(task: Adaptation) -> int:

@@ -35,7 +35,6 @@ from crossner_cli.training.plan import group_parameters
 from crossner_cli.training.streams import SentenceStream
 
 IGNORED = -100
-BASE = Start("base", None, "")
 
 
 @dataclass(frozen=True)
@@ -201,10 +200,15 @@ def train_with_product(
     return measured
 
 
+def start_from_base(encoder: str) -> Start:
+    """The start of a training from an encoder as it is."""
+    return Start("base", None, "", encoder=encoder)
+
+
 def design_tagger(options: Finetune) -> TaggerDesign:
     """The tagger that the options ask for, with the method's default settings."""
     settings = find_method(options.method).Hyperparameters()
-    return TaggerDesign(options.method, settings, options.encoder, attention_dropout=options.attention_dropout)
+    return TaggerDesign(options.method, settings, attention_dropout=options.attention_dropout)
 
 
 def train_tagger(
@@ -218,7 +222,7 @@ def train_tagger(
     """As ``train_with_product``, with the tagger."""
     options = task.options(seed, **changes)
     engine = start_engine(options)
-    tagger, _ = start_tagger(BASE, design_tagger(options), task.tag_set, seed, engine)
+    tagger, _ = start_tagger(start_from_base(options.encoder), design_tagger(options), task.tag_set, seed, engine)
     encoder = tagger.encoder
     assert isinstance(encoder, TransformerEncoder)
     if alter:

@@ -21,7 +21,7 @@ import adaptation
 import numpy as np
 import psutil  # type: ignore[import-untyped]
 from adaptation import Adaptation
-from fine_tuning import BASE
+from fine_tuning import start_from_base
 
 from crossner_cli.data.domains import find_bundled
 from crossner_cli.engine.devices import start_engine
@@ -111,7 +111,7 @@ def measure(corpus: Path, folder: Path, wanted: argparse.Namespace) -> list[Memo
     note(f"token stream, {len(blocks):,} blocks")
     options = Adaptation(blocks, wanted.encoder, wanted.updates, wanted.batch_size, threads=wanted.threads).options(1)
     engine = start_engine(options)
-    model = dapt.load_masked_lm(BASE, options, engine)
+    model = dapt.load_masked_lm(start_from_base(options.encoder), options, engine)
     note("encoder loaded")
     adaptation.adapt(model, blocks, options, engine)
     note(f"{wanted.updates} updates")

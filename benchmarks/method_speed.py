@@ -81,8 +81,8 @@ class Task:
             if kind.encoder_class.reads == "words"
             else None
         )
-        design = TaggerDesign(method, kind.Hyperparameters(), self.encoder)
-        tagger, _ = start_tagger(Start("base", None, ""), design, tag_set, 1, engine, known)
+        design = TaggerDesign(method, kind.Hyperparameters())
+        tagger, _ = start_tagger(Start("base", None, "", encoder=self.encoder), design, tag_set, 1, engine, known)
         reader = tagger.encoder.reader
         return tagger, reader.collate(reader.encode(sentences, tag_set)), engine, options
 

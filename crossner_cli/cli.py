@@ -147,7 +147,7 @@ def start(options: Compute) -> Engine:
     """Choose the device, or start one process per GPU and exit with their status; first refuse what needs no model."""
     from crossner_cli.stages.checks import check_early
 
-    check_early(open_run(options), options)
+    check_early(options, open_run(options))
     if not options.quiet and "torch" not in sys.modules:
         typer.echo("loading PyTorch and transformers", err=True)
     from crossner_cli.engine.devices import start_engine

@@ -19,13 +19,13 @@ import torch
 from transformers import BartConfig, BartModel
 from transformers.utils.logging import disable_progress_bar
 
-from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.errors import CrossNERError
 
 disable_progress_bar()
 encoder, layers, seed, output = sys.argv[1:]
 try:
-    loaded, _ = load_encoder(encoder)
+    loaded, _ = TransformerEncoder.from_pretrained(encoder)
 except CrossNERError as error:
     sys.exit(str(error))
 bert, tokenizer = loaded.model, loaded.reader.tokenizer

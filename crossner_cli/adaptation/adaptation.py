@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
@@ -30,7 +30,8 @@ class Fitted(NamedTuple):
     after: list[float]
 
 
-Fit = Callable[[nn.Module, Any], Work[Fitted]]  # trains a model on a stream of batches
+Parts = Sequence[tuple[list[nn.Parameter], float]]  # parameters, and the share of all updates for which they wait
+Fit = Callable[[nn.Module, Parts, Any], Work[Fitted]]  # trains the parts of a model on a stream of batches
 
 
 class Adaptation(ABC):

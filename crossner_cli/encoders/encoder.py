@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from crossner_cli.encoders.start import EncoderStart, Start, TaggerDesign
 from crossner_cli.encoders.subwords import Batch
+from crossner_cli.layers.settings import Settings
 
 
 class Encoder(nn.Module):
@@ -30,7 +31,7 @@ class Encoder(nn.Module):
         raise NotImplementedError
 
     @classmethod
-    def reads_transformer(cls, settings: Any) -> bool:
+    def reads_transformer(cls, settings: Settings) -> bool:
         """Return whether a transformer is read with these settings of the method."""
         return True
 
@@ -48,7 +49,7 @@ class Encoder(nn.Module):
         raise NotImplementedError
 
     @classmethod
-    def load(cls, folder: Path, settings: Any, *, attention: str | None) -> Self:
+    def load(cls, folder: Path, settings: Settings, *, attention: str | None) -> Self:
         """Read the encoder of a tagger's folder.
 
         Raises:

@@ -9,16 +9,9 @@ import torch
 from torch import Tensor
 
 from crossner_cli.encoders.names import resolve_encoder
-from crossner_cli.encoders.pretrained import (
-    LoadedWeights,
-    check_vocabulary,
-    load_weights,
-    position_limit,
-    read_config,
-    read_tokenizer,
-)
+from crossner_cli.encoders.pretrained import position_limit, read_config
 from crossner_cli.encoders.start import Start, TaggerDesign
-from crossner_cli.encoders.subwords import Batch, SubwordReader
+from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.encoders.type_descriptions import describe_type
 from crossner_cli.errors import CrossNERError
@@ -38,9 +31,23 @@ class EncoderDecoder(TransformerEncoder):
     reads = "encoder-decoder"
 
     @staticmethod
-    def from_pretrained(encoder: str, *, attention: str | None = None) -> tuple[Any, LoadedWeights]:
-        """Load an encoder-decoder; see ``load_encoder_decoder``."""
-        return load_encoder_decoder(encoder, attention=attention)
+    def check_config(config: Any, place: str) -> None:
+        """Refuse models that are not encoder-decoders of the BART family."""
+        if config.model_type not in BART_FAMILY or not config.is_encoder_decoder:
+            raise CrossNERError(
+                f"{place} ({config.model_type}) is not an encoder-decoder of the BART family, which this method needs.",
+                hint="Start from base with one, as --encoder facebook/bart-base, or from a tagger that has one.",
+            )
+
+    @staticmethod
+    def find_room(config: Any, tokenizer: Any) -> int:
+        """Find how many subwords are read at once.
+
+        No more than half of the decoder's positions, so that the sequence of their words always fits: at most two steps
+        per word, after the start.
+        """
+        words: int = (config.max_position_embeddings - 1) // 2
+        return min(position_limit(config, tokenizer), words + 2)
 
     @classmethod
     def check_start(cls, design: TaggerDesign, start: Start) -> None:
@@ -51,8 +58,9 @@ class EncoderDecoder(TransformerEncoder):
                 hint="Leave it out, or take a method that reads subwords, as --method linear.",
             )
         start.check_transformer(f"the method {design.name!r} reads with these settings")
-        folder = None if start.folder is None else str(start.folder)
-        check_encoder_decoder(folder or design.encoder, start=start.name if folder else None)
+        if transformer := start.transformer_for(0):
+            config = read_config(resolve_encoder(transformer))
+            cls.check_config(config, f"The start {start.name!r}" if start.folder else repr(transformer))
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the encoder half's vector of the first subword of each word, (B, W, H)."""
@@ -119,52 +127,3 @@ class EncoderDecoder(TransformerEncoder):
             describe_type(entity_type), is_pretokenized=True, add_special_tokens=False
         )
         return read.ids or [self.reader.pad_id if tokenizer.unk_token_id is None else tokenizer.unk_token_id]
-
-
-def check_encoder_decoder(encoder: str, config: Any = None, *, start: str | None = None) -> None:
-    """Check by its configuration that a model is an encoder-decoder of the BART family.
-
-    Args:
-        encoder: A Hugging Face name, a folder or ``minilm``.
-        config: Its configuration, if it was read already.
-        start: The start it belongs to, as the user calls it; None if it is ``--encoder``.
-
-    Raises:
-        CrossNERError: It is not, or its configuration cannot be read.
-    """
-    config = read_config(resolve_encoder(encoder)) if config is None else config
-    if config.model_type in BART_FAMILY and config.is_encoder_decoder:
-        return
-    given = repr(encoder) if start is None else f"The start {start!r}"
-    raise CrossNERError(
-        f"{given} ({config.model_type}) is not an encoder-decoder of the BART family, which this method needs.",
-        hint="Give one, as --encoder facebook/bart-base"
-        + ("." if start is None else ", in place of --start-from; or start from a tagger that has one."),
-    )
-
-
-def load_encoder_decoder(encoder: str, *, attention: str | None = None) -> tuple[EncoderDecoder, LoadedWeights]:
-    """Load an encoder-decoder without its head.
-
-    A window takes no more than half of the decoder's positions, so that the sequence of its words always fits: at most
-    two steps per word, after the start.
-
-    Args:
-        encoder: A Hugging Face name or a folder.
-        attention: As for ``load_encoder``.
-
-    Returns:
-        The encoder-decoder, and which tensors were loaded, new and left.
-
-    Raises:
-        CrossNERError: The folder or name cannot be read, holds no safetensors, none of its weights fit, it is not an
-            encoder-decoder of the BART family, or the tokenizer belongs to another model.
-    """
-    folder = resolve_encoder(encoder)
-    config = read_config(folder)
-    check_encoder_decoder(encoder, config)
-    model, weights = load_weights(encoder, folder, config, attention)
-    tokenizer = read_tokenizer(folder)
-    check_vocabulary(tokenizer, model.get_input_embeddings().weight.shape[0])
-    words = (config.max_position_embeddings - 1) // 2
-    return EncoderDecoder(model, SubwordReader(tokenizer, min(position_limit(config, tokenizer), words + 2))), weights

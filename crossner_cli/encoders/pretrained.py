@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +34,7 @@ OFFSET_POSITIONS = (
 )
 LONGEST_GROWTH = 500_000  # letters that one letter may become, by all replacements of a tokenizer's normalizer
 MOST_SHARED_LAYERS = 100  # layers that share their tensors, as in ALBERT
+LARGEST_UNUSED = 1024  # size of a part that may be switched off, and then has no tensor
 # The errors of transformers for a model folder that is damaged or of another kind.
 UNREADABLE = (
     OSError,
@@ -179,7 +180,7 @@ def read_model(kind: Any, folder: str, config: Any, attention: str | None) -> tu
 
 
 def _read_with(kind: Any, folder: str, config: Any, attention: str | None) -> tuple[Any, dict[str, Any]]:
-    _check_sizes(Path(folder), config)
+    check_sizes(Path(folder), config.to_dict())
     with quiet_transformers():
         model, report = kind.from_pretrained(
             folder,
@@ -193,23 +194,30 @@ def _read_with(kind: Any, folder: str, config: Any, attention: str | None) -> tu
     return model, report
 
 
-def _check_sizes(folder: Path, config: Any) -> None:
-    """Refuse sizes below zero, and more layers than the weights in a folder can fill.
+def check_sizes(folder: Path, sizes: Mapping[str, Any]) -> None:
+    """Refuse sizes that the weights in a folder cannot fill, by their headers, before so much is made.
+
+    Args:
+        folder: A model folder; one without safetensors files has no headers to compare with.
+        sizes: Values of a configuration or of a method's settings; only sizes and numbers of layers are looked at.
 
     Raises:
-        ValueError: As above.
+        ValueError: A value is below zero, more layers than there are tensors, or larger than all of their dimensions.
     """
-    tensors = 0
+    shapes = []
     for path in folder.glob("*.safetensors"):
-        with safe_open(path, framework="pt") as stored:
-            tensors += len(stored.keys())
-    for name, value in config.to_dict().items():
+        with contextlib.suppress(OSError, SafetensorError), safe_open(path, framework="pt") as stored:
+            shapes += [stored.get_slice(name).get_shape() for name in stored.keys()]  # noqa: SIM118
+    largest = max((size for shape in shapes for size in shape), default=0)
+    for name, value in sizes.items():
         if not isinstance(value, int) or not (name.startswith(("num_", "n_")) or name.endswith(("_size", "_layers"))):
             continue
         if value < 0:
-            raise ValueError(f"config.json has {name} {value:,}.")
-        if tensors and "layers" in name and value > max(tensors, MOST_SHARED_LAYERS):
-            raise ValueError(f"config.json has {name} {value:,}, and the weights are {tensors:,} tensors.")
+            raise ValueError(f"{name} is {value:,}")
+        if shapes and "layers" in name and value > max(len(shapes), MOST_SHARED_LAYERS):
+            raise ValueError(f"{name} is {value:,}, and the weights are {len(shapes):,} tensors")
+        if shapes and name.endswith("_size") and name != "vocab_size" and value > max(largest, LARGEST_UNUSED):
+            raise ValueError(f"{name} is {value:,}, and no tensor of the weights has more than {largest:,} rows")
 
 
 def read_tokenizer(folder: str | Path) -> Any:

@@ -9,41 +9,33 @@ from typing import Any
 
 from crossner_cli import figures
 from crossner_cli.errors import CrossNERError
+from crossner_cli.layers.settings import Settings
 from crossner_cli.run.directory import MANIFEST, check_outputs, digest_model
 from crossner_cli.run.results import StartCounts
 
 
 @dataclass(frozen=True)
 class TaggerDesign:
-    """The tagger that a stage makes.
-
-    Args:
-        name: The method's name.
-        settings: The method's settings.
-        encoder: The transformer that ``base`` stands for.
-        attention_dropout: True if attention weights are dropped on CPUs too.
-        word_shapes: True if an uncased encoder reads the shapes of words.
-    """
+    """The tagger that a stage makes: the name of its method, the settings, and what its transformer does."""
 
     name: str
-    settings: Any
-    encoder: str
+    settings: Settings
     attention_dropout: bool = False
     word_shapes: bool = False
 
 
 @dataclass(frozen=True)
 class Start:
-    """The weights that a stage starts from.
+    """The weights that a stage starts from, under the name that the user gave.
 
     Args:
-        name: As the user named it.
         folder: A model folder, of a training stage that of the seed with the best dev F1; None for an untouched
             encoder.
         digest: Digest of the weights; ``nothing`` where every weight is new.
         place: The folder that the digest is of: a stage's or a model's.
         seeds: Tagger folder of each seed, where the start is a training stage.
         lineage: The stages that made these weights, the first one first.
+        encoder: Folder or name of an untouched encoder; None where there is a folder, or no transformer is read.
     """
 
     name: str
@@ -52,10 +44,16 @@ class Start:
     place: Path | None = None
     seeds: dict[int, Path] = field(default_factory=dict)
     lineage: list[dict[str, str]] = field(default_factory=list)
+    encoder: str | None = None
 
     def folder_for(self, seed: int) -> Path | None:
         """Return the folder that a seed starts from: that of the same seed, if the start has one, else the best one."""
         return self.seeds.get(seed, self.folder) if self.folder is not None else None
+
+    def transformer_for(self, seed: int) -> str:
+        """The folder or name that the transformer of a seed is read from; empty where none is."""
+        folder = self.folder_for(seed)
+        return self.encoder or "" if folder is None else str(folder.absolute())
 
     def holds(self, name: str) -> bool:
         """Return whether its folder holds a file."""
@@ -127,7 +125,7 @@ class EncoderStart:
 
     Args:
         design: The tagger that it is part of.
-        name: Folder or name of the transformer.
+        transformer: Folder or name of the transformer.
         folder: The model folder that weights come from; None for an untouched encoder.
         of_tagger: True if it is a tagger's folder, whose files also hold a copy of its classifier.
         attention: The kernel that is fast on the device.
@@ -136,7 +134,7 @@ class EncoderStart:
     """
 
     design: TaggerDesign
-    name: str
+    transformer: str
     folder: Path | None
     of_tagger: bool
     attention: str | None

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +26,7 @@ from crossner_cli.encoders.start import EncoderStart, Start, TaggerDesign
 from crossner_cli.encoders.subwords import Batch, SubwordReader, read_words
 from crossner_cli.encoders.word_shapes import WORD_SHAPES, WordShapes, ignores_case, load_word_shapes
 from crossner_cli.errors import CrossNERError
+from crossner_cli.layers.settings import Settings
 
 # Parts of a transformer's file that are not read: a tagger's classifier, and a pooler, which serves no word.
 STORED_BESIDE = ("classifier", "pooler")
@@ -49,10 +49,47 @@ class TransformerEncoder(Encoder):
         self.output_dim = int(model.config.hidden_size)
         self.shapes: WordShapes | None = None
 
+    @classmethod
+    def from_pretrained(cls, encoder: str, *, attention: str | None = None) -> tuple[Self, LoadedWeights]:
+        """Load an encoder without its head.
+
+        Args:
+            encoder: A Hugging Face name, a folder or ``minilm``.
+            attention: The kernel that is fast on the device; transformers chooses if it is None or the architecture
+                does not take it.
+
+        Returns:
+            The encoder, and which tensors were loaded, new and left.
+
+        Raises:
+            CrossNERError: The folder or name cannot be read, holds no safetensors, none of its weights fit, it is not
+                an encoder of this kind, or the tokenizer is not its own.
+        """
+        folder = resolve_encoder(encoder)
+        config = read_config(folder)
+        cls.check_config(config, repr(encoder))
+        model, weights = load_weights(encoder, folder, config, attention)
+        if model.main_input_name != "input_ids":
+            raise _not_of_text(repr(encoder), config, "it does not read subwords")
+        tokenizer = read_tokenizer(folder)
+        check_vocabulary(tokenizer, model.get_input_embeddings().weight.shape[0])
+        read = cls(model, SubwordReader(tokenizer, cls.find_room(config, tokenizer)))
+        if shapes := load_word_shapes(folder, read.word_embeddings.shape[1]):
+            read.read_shapes(shapes)
+        return read, weights
+
     @staticmethod
-    def from_pretrained(encoder: str, *, attention: str | None = None) -> tuple[Any, LoadedWeights]:
-        """Load a transformer of this kind; see ``load_encoder``."""
-        return load_encoder(encoder, attention=attention)
+    def check_config(config: Any, place: str) -> None:
+        """Refuse models that do not turn subwords into vectors that see both sides."""
+        if config.is_encoder_decoder or getattr(config, "is_decoder", False):
+            raise _not_of_text(place, config, "it is a decoder")
+        if not isinstance(getattr(config, "hidden_size", None), int):
+            raise _not_of_text(place, config, "its config.json has no hidden_size")
+
+    @staticmethod
+    def find_room(config: Any, tokenizer: Any) -> int:
+        """Find how many subwords are read at once, special ones included."""
+        return position_limit(config, tokenizer)
 
     @classmethod
     def check_start(cls, design: TaggerDesign, start: Start) -> None:
@@ -68,7 +105,7 @@ class TransformerEncoder(Encoder):
     @classmethod
     def start(cls, begin: EncoderStart) -> Self:
         """Load the transformer; vectors of word shapes are new where the design has them and the start does not."""
-        encoder, weights = cls.from_pretrained(begin.name, attention=begin.attention)
+        encoder, weights = cls.from_pretrained(begin.transformer, attention=begin.attention)
         left = () if begin.of_tagger else weights.left
         begin.carried.add(weights.loaded, weights.new, left, prefix="encoder.")
         if encoder.shapes is not None:
@@ -76,10 +113,10 @@ class TransformerEncoder(Encoder):
         elif begin.design.word_shapes:
             encoder.read_shapes()
             begin.carried.add(0, ["shapes.vectors"], prefix="encoder.")
-        return cast(Self, encoder)
+        return encoder
 
     @classmethod
-    def load(cls, folder: Path, settings: Any, *, attention: str | None) -> Self:
+    def load(cls, folder: Path, settings: Settings, *, attention: str | None) -> Self:
         """Read the transformer of a tagger's folder, which must be whole."""
         encoder, weights = cls.from_pretrained(str(folder), attention=attention)
         left = [name for name in weights.left if name.split(".")[0] not in STORED_BESIDE]
@@ -90,7 +127,7 @@ class TransformerEncoder(Encoder):
                     f" {names[0]}: it does not fit config.json beside it.",
                     hint="Copy the tagger's folder again, or train the tagger again.",
                 )
-        return cast(Self, encoder)
+        return encoder
 
     def save(self, folder: Path, tags: Sequence[str], classifier: nn.Linear | None = None) -> None:
         """Write a Hugging Face model folder."""
@@ -195,33 +232,6 @@ class TransformerEncoder(Encoder):
                     layer.to(torch.bfloat16)
 
 
-def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[TransformerEncoder, LoadedWeights]:
-    """Load an encoder without its head.
-
-    Args:
-        encoder: A Hugging Face name, a folder or ``minilm``.
-        attention: The kernel that is fast on the device; transformers chooses if it is None or the architecture does
-            not take it.
-
-    Returns:
-        The encoder, and which tensors were loaded, new and left.
-
-    Raises:
-        CrossNERError: The folder or name cannot be read, holds no safetensors, none of its weights fit, it is not an
-            encoder of text, or the tokenizer belongs to another model.
-    """
-    folder = resolve_encoder(encoder)
-    config = read_config(folder)
-    model, weights = load_weights(encoder, folder, config, attention)
-    _check_reads_text(encoder, model)
-    tokenizer = read_tokenizer(folder)
-    check_vocabulary(tokenizer, model.get_input_embeddings().weight.shape[0])
-    read = TransformerEncoder(model, SubwordReader(tokenizer, position_limit(config, tokenizer)))
-    if shapes := load_word_shapes(folder, read.word_embeddings.shape[1]):
-        read.read_shapes(shapes)
-    return read, weights
-
-
 def load_reader(folder: Path) -> SubwordReader:
     """Load the tokenizer of an encoder, without the encoder.
 
@@ -232,18 +242,8 @@ def load_reader(folder: Path) -> SubwordReader:
     return SubwordReader(tokenizer, position_limit(read_config(str(folder)), tokenizer))
 
 
-def _check_reads_text(encoder: str, model: Any) -> None:
-    """Refuse models that do not turn subwords into vectors that depend on both sides."""
-    config = model.config
-    if config.is_encoder_decoder or getattr(config, "is_decoder", False):
-        problem = "it is a decoder"
-    elif "input_ids" not in inspect.signature(model.forward).parameters:
-        problem = "it does not read subwords"
-    elif not isinstance(getattr(config, "hidden_size", None), int):
-        problem = "its config.json has no hidden_size"
-    else:
-        return
-    raise CrossNERError(
-        f"{encoder!r} ({config.model_type}) is not an encoder of text: {problem}.",
+def _not_of_text(place: str, config: Any, problem: str) -> CrossNERError:
+    return CrossNERError(
+        f"{place} ({config.model_type}) is not an encoder of text: {problem}.",
         hint="Choose a bidirectional encoder such as BERT, RoBERTa, DeBERTa or ModernBERT.",
     )

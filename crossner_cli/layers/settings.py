@@ -10,8 +10,6 @@ from typing import Any
 
 from crossner_cli.errors import CrossNERError, suggest
 
-MOST_LAYERS = 100  # the folder of a tagger may come from anywhere, and a million would take for ever
-
 
 def setting(
     default: Any, help: str, *, minimum: float | None = None, maximum: float = math.inf, of_stage: bool = False
@@ -56,8 +54,6 @@ class Settings:
             value, (minimum, maximum) = getattr(self, field.name), field.metadata["limits"]
             if field.metadata["is_rate"]:
                 check_rate(value, field.name)
-            elif field.name.endswith("layers"):
-                check_range(field.name, value, minimum, min(maximum, MOST_LAYERS))
             elif minimum is not None:
                 check_range(field.name, value, minimum, maximum)
 

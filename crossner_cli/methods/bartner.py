@@ -143,6 +143,7 @@ class BARTNER(Tagger):
             "keep": None,
         }
     )
+    hyper: Hyperparameters
     encoder: EncoderDecoder
     opening: Tensor
     tag_types: Tensor

@@ -95,9 +95,10 @@ class Tagger(nn.Module, ABC):
     can_export: ClassVar[bool] = False  # tags follow from scores of subwords alone, ``classifier`` above the encoder
     rows: ClassVar[Rows] = Rows()
     paper: ClassVar[Paper] = Paper()
+    hyper: Settings
     terms: ClassVar[tuple[str, ...]] = ("tags",)  # names of the loss terms, where each is a sum over words
 
-    def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Any) -> None:
+    def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Settings) -> None:
         super().__init__()
         self.encoder, self.tag_set, self.hyper = encoder, tag_set, hyper
         self.rules = TagRules(tag_set)
@@ -232,7 +233,7 @@ def gives_distributions(method: type[Tagger]) -> bool:
     return method.distributions is not Tagger.distributions
 
 
-def read_settings(method: type[Tagger], settings: Iterable[str]) -> Any:
+def read_settings(method: type[Tagger], settings: Iterable[str]) -> Settings:
     """Convert ``key=value`` texts into the method's hyperparameters, by the types of their fields.
 
     Raises:

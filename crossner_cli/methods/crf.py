@@ -30,6 +30,7 @@ class CRFTagger(Tagger):
         dropout: float = rate(0.1, "Share of the values of each word vector dropped before the scores.")
         legal: bool = setting(True, "Give only tag sequences that the scheme allows.")
 
+    hyper: Hyperparameters
     terms = ("crf",)
     rows = Rows(tags=TAG_DIMENSIONS)
     paper = Paper(settings={"dropout": "0", "legal": "false"})

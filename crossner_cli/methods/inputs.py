@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.start import Start, TaggerDesign
+from crossner_cli.layers.settings import Settings
 
 Labelled = Mapping[str, Sequence[Sentence]]  # labelled sentences by role
 
@@ -60,6 +61,7 @@ class TrainingInputs:
     """
 
     mixes = True
+    settings: Settings
 
     def __init__(self, stage: TrainingStage) -> None:
         """Check all that is read.

@@ -219,6 +219,7 @@ class LANER(Tagger):
             True, "Give only tag sequences that the scheme allows; without, each word gets its likeliest tag."
         )
 
+    hyper: Hyperparameters
     rows = Rows(tags={"label_encoder.labels.weight": (0,), "output.weight": (0,), "output.bias": (0,)})
     paper = Paper(
         settings={"dropout": "0", "legal": "false"},

@@ -30,6 +30,7 @@ class LinearTagger(WordwiseTagger):
 
         dropout: float = rate(0.1, "Share of the values of each word vector dropped before the classifier.")
 
+    hyper: Hyperparameters
     can_export = True
     rows = Rows(tags={"classifier.weight": (0,), "classifier.bias": (0,)})
     paper = Paper(settings={"dropout": "0", "legal": "false"})

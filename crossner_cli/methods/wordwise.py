@@ -26,6 +26,8 @@ class WordwiseTagger(Tagger):
             True, "Give only tag sequences that the scheme allows; without, each word gets its likeliest tag."
         )
 
+    hyper: Hyperparameters
+
     @abstractmethod
     def scores(self, batch: Batch) -> Tensor:
         """Return a score for each tag of each word, (B, W, K); rows outside the word mask mean nothing."""

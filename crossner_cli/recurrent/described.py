@@ -64,6 +64,7 @@ class DescribedTagger(WordTagger, ABC):
 
     rows = Rows(types={"descriptions": (0,)})
     descriptions: Tensor
+    hyper: DescribedInputs
 
     def describe(self, encoder: WordEncoder) -> None:
         """Set the vectors of the descriptions, after a row of zeros for O.

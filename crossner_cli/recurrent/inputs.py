@@ -29,7 +29,9 @@ from crossner_cli.recurrent.raw_inputs import (
     read_raw,
 )
 from crossner_cli.recurrent.raw_text import RawFile, RawStream
+from crossner_cli.recurrent.tasks import MultiTaskInputs
 from crossner_cli.recurrent.word_encoder import WordEncoder
+from crossner_cli.recurrent.word_reader import WordInputs
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.storage import digest_path
@@ -37,6 +39,8 @@ from crossner_cli.run.storage import digest_path
 
 class WordTrainingInputs(TrainingInputs):
     """Labelled sentences, and the vectors that the encoder of words begins with."""
+
+    settings: WordInputs
 
     def __init__(self, stage: TrainingStage) -> None:
         super().__init__(stage)
@@ -79,6 +83,7 @@ class TaskTrainingInputs(WordTrainingInputs):
     """A stream of labelled sentences or of raw text for each task, and a dictionary that labels raw text."""
 
     mixes = False
+    settings: MultiTaskInputs
 
     def __init__(self, stage: TrainingStage) -> None:
         super().__init__(stage)

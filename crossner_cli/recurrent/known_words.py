@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import cast
 
 from crossner_cli.data.files import check_file, open_lines
 from crossner_cli.data.sentences import PreparedData, Sentence
@@ -41,7 +42,7 @@ CORPUS = "corpus"  # the value of embeddings that means the raw text of the run
 
 def check_word_files(design: TaggerDesign, start: Start) -> None:
     """Refuse files that do not exist, and vectors of a width that the tagger cannot read."""
-    inputs: WordInputs = design.settings
+    inputs = cast(WordInputs, design.settings)
     size = 0 if inputs.words == "none" else inputs.word_size
     if inputs.embeddings == CORPUS:
         import_gensim()
@@ -121,7 +122,7 @@ def collect_known_words(
         tag_set: The tags of the tagger.
         raw_words: Words of raw text to know; where vectors are frozen, only those that have one.
     """
-    inputs: WordInputs = stage.design.settings
+    inputs = cast(WordInputs, stage.design.settings)
     prepared, start = stage.prepared, stage.start
     described = _describe_types(inputs, tag_set.types)
     # So a later stage of the run finds the words of its types in the start.

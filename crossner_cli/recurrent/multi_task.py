@@ -41,6 +41,7 @@ class MultiTaskTagger(WordTagger):
     """
 
     inputs_class = TaskTrainingInputs
+    hyper: MultiTaskInputs
     rows = Rows(
         tags={
             f"tag_layers.{domain}.{name}": dimensions

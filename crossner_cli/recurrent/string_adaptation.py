@@ -46,7 +46,7 @@ class StringsAdaptation(Adaptation):
         torch.manual_seed(options.seed)
         self.models = StringLanguageModels(counts["characters"], options.hidden_size, stream.rows)
         self.distinct = len(counts["characters"])
-        fitted, before, after = yield from fit(self.models, stream)
+        fitted, before, after = yield from fit(self.models, [(list(self.models.parameters()), 0.0)], stream)
         counts["characters"] = len(counts["characters"])
         result = DaptResult(
             perplexity_before=perplexity_of(before),

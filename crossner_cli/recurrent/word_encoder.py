@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self, cast
 
 import torch
 from safetensors.torch import save_file
@@ -27,6 +27,7 @@ from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.encoders.type_descriptions import describe_type
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.randomness import Dropout, isolate_draws
+from crossner_cli.layers.settings import Settings
 from crossner_cli.recurrent.characters import CharacterCNN, NgramMean
 from crossner_cli.recurrent.string_embeddings import StringEncoder, load_string_encoder, save_string_encoder
 from crossner_cli.recurrent.word_reader import (
@@ -90,14 +91,14 @@ class WordEncoder(Encoder):
             self.output_dim += self.character_size
 
     @classmethod
-    def reads_transformer(cls, settings: Any) -> bool:
+    def reads_transformer(cls, settings: Settings) -> bool:
         """Return whether a transformer reads along."""
-        return bool(settings.transformer != "none")
+        return cast(WordInputs, settings).transformer != "none"
 
     @classmethod
     def check_start(cls, design: TaggerDesign, start: Start) -> None:
         """Refuse a start without the vectors, language models or transformer that are read."""
-        inputs: WordInputs = design.settings
+        inputs = cast(WordInputs, design.settings)
         if design.word_shapes:
             raise CrossNERError(
                 f"--word-shapes has no effect: the method {design.name} reads characters of words.",
@@ -127,7 +128,7 @@ class WordEncoder(Encoder):
     @classmethod
     def start(cls, begin: EncoderStart) -> Self:
         """Make an encoder of the known words, with the vectors of the start where it has any."""
-        inputs: WordInputs = begin.design.settings
+        inputs = cast(WordInputs, begin.design.settings)
         known: KnownWords = begin.known or KnownWords()
         transformer = None if inputs.transformer == "none" else TransformerEncoder.start(begin)
         stored: dict[str, Tensor] = {}
@@ -185,18 +186,18 @@ class WordEncoder(Encoder):
         return self.vocabulary.words[: len(words)] == words
 
     @classmethod
-    def load(cls, folder: Path, settings: WordInputs, *, attention: str | None = None) -> Self:
+    def load(cls, folder: Path, settings: Settings, *, attention: str | None = None) -> Self:
         """Read an encoder back, with the transformer and the language models of characters that it reads."""
+        inputs = cast(WordInputs, settings)
         stored = read_tensors(folder / TENSORS)
-        sizes = read_vector_sizes(stored, settings)
-        read_along = settings.transformer != "none"
+        sizes = read_vector_sizes(stored, inputs)
         encoder = cls(
             read_vocabulary(folder),
-            settings,
-            TransformerEncoder.load(folder, settings, attention=attention) if read_along else None,
+            inputs,
+            None if inputs.transformer == "none" else TransformerEncoder.load(folder, inputs, attention=attention),
             word_size=sizes.get("word_size"),
             character_size=sizes.get("character_size"),
-            strings=None if settings.strings == "none" else load_string_encoder(folder),
+            strings=None if inputs.strings == "none" else load_string_encoder(folder),
         )
         shapes = {name: tuple(value.shape) for name, value in encoder.own_tensors().items()}
         if shapes != {name: tuple(value.shape) for name, value in stored.items()}:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
 from pathlib import Path
 
 from crossner_cli.data.domains import find_raw_text
@@ -23,56 +24,64 @@ from crossner_cli.run.storage import check_output_folder
 from crossner_cli.taggers.sources import check_start_name, find_folders
 
 
-def check_early(run: RunDirectory, options: Command) -> None:
+@singledispatch
+def check_early(options: Command, run: RunDirectory) -> None:
     """Check what a command that computes is given, as far as this needs no model.
 
     Raises:
         CrossNERError: A path, a stage, a method, a setting or an encoder does not exist, the run is not prepared, the
             stage is finished with other options, or the output cannot be written.
     """
-    command = options.command
-    if isinstance(options, Dapt | Optimisation):
-        _check_training(run, options)
-        return
-    if isinstance(options, Label):
-        check_labelling(run, options)
-        return
-    if isinstance(options, Evaluate):
-        folds = find_folds(run, options.model)
-        for path in options.against:
-            find_evaluation(path, of_folds=bool(folds))
-        if folds:
-            return
-        target = PreparedData.load(run, wanted_by=command).domain("target", wanted_by=command)
-        target.check_has(options.split)
     model = getattr(options, "model", None) or []
-    find_folders(run, [model] if isinstance(model, str) else model, wanted_by=command)
-    if isinstance(options, Predict):
-        if len(options.model) > 1 and not options.ensemble:
-            raise CrossNERError(
-                f"predict tags with one model, and {len(options.model)} are given: {', '.join(options.model)}.",
-                hint="Add --ensemble to tag with their mean, or name one.",
-            )
-        if options.ensemble and options.decoding == "any":
-            raise CrossNERError(
-                "--decoding any is not possible with --ensemble, which gives legal sequences.",
-                hint="Leave --decoding out.",
-            )
-        check_files(options, Inputs(options.input, options.read_as, texts=options.text, column=options.text_column))
+    find_folders(run, [model] if isinstance(model, str) else model, wanted_by=options.command)
 
 
-def _check_training(run: RunDirectory, options: Dapt | Optimisation) -> None:
-    command = options.command
-    run.manifest(PREPARED, wanted_by=command)
-    encoder = None if options.encoder == STRINGS else options.encoder
-    if isinstance(options, Optimisation):
-        parse_seeds(options)
-        (method,) = describe_methods([options.method])
-        for text in options.settings:
-            check_setting_name(text, method.settings)
-        encoder = None if method.reads == "words" else encoder
+@check_early.register
+def _(options: Evaluate, run: RunDirectory) -> None:
+    folds = find_folds(run, options.model)
+    for path in options.against:
+        find_evaluation(path, of_folds=bool(folds))
+    if folds:
+        return
+    target = PreparedData.load(run, wanted_by=options.command).domain("target", wanted_by=options.command)
+    target.check_has(options.split)
+    find_folders(run, options.model, wanted_by=options.command)
+
+
+@check_early.register
+def _(options: Predict, run: RunDirectory) -> None:
+    find_folders(run, options.model, wanted_by=options.command)
+    if len(options.model) > 1 and not options.ensemble:
+        raise CrossNERError(
+            f"predict tags with one model, and {len(options.model)} are given: {', '.join(options.model)}.",
+            hint="Add --ensemble to tag with their mean, or name one.",
+        )
+    if options.ensemble and options.decoding == "any":
+        raise CrossNERError(
+            "--decoding any is not possible with --ensemble, which gives legal sequences.",
+            hint="Leave --decoding out.",
+        )
+    check_files(options, Inputs(options.input, options.read_as, texts=options.text, column=options.text_column))
+
+
+@check_early.register
+def _(options: Dapt, run: RunDirectory) -> None:
+    _check_training(options, run, None if options.encoder == STRINGS else options.encoder)
+
+
+@check_early.register
+def _(options: Optimisation, run: RunDirectory) -> None:
+    parse_seeds(options)
+    (method,) = describe_methods([options.method])
+    for text in options.settings:
+        check_setting_name(text, method.settings)
+    _check_training(options, run, None if method.reads == "words" else options.encoder)
+
+
+def _check_training(options: Dapt | Optimisation, run: RunDirectory, encoder: str | None) -> None:
+    run.manifest(PREPARED, wanted_by=options.command)
     Stage(run, options.stage_request({})).check_options()
-    check_start_name(run, options.start_from, encoder, wanted_by=command)
+    check_start_name(run, options.start_from, encoder, wanted_by=options.command)
 
 
 def parse_seeds(options: Optimisation) -> list[int]:
@@ -111,7 +120,8 @@ def check_files(options: Predict, inputs: Inputs, *, on_terminal: bool = False) 
     return name
 
 
-def check_labelling(run: RunDirectory, options: Label) -> None:
+@check_early.register
+def check_labelling(options: Label, run: RunDirectory) -> None:
     """Refuse teachers, texts and an output of ``label`` that are not there or cannot be used.
 
     Raises:

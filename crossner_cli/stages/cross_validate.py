@@ -31,7 +31,7 @@ from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import EvaluateResult
 from crossner_cli.stages.evaluate_results import finish_evaluation
 from crossner_cli.stages.train import Recipe, TaggerData, TrainingJob, read_data, resolve_recipe
-from crossner_cli.taggers.description import DESCRIPTION, read_tag_set
+from crossner_cli.taggers.description import DESCRIPTION, read_description
 from crossner_cli.taggers.ensemble import read_distributions, to_shares
 from crossner_cli.taggers.tagging import tag
 
@@ -106,7 +106,7 @@ def check_start_is_new(recipe: Recipe) -> None:
     start, target = recipe.start, recipe.prepared.domains["target"].name
     is_tagger = start.folder is not None and (start.folder / DESCRIPTION).is_file()
     has_learnt = any(step.get("stage") in LEARNT for step in start.lineage)
-    if has_learnt or (is_tagger and start.folder and target in read_tag_set(start.folder).domains):
+    if has_learnt or (is_tagger and start.folder and target in read_description(start.folder).tag_set.domains):
         raise CrossNERError(
             f"--start-from {start.name} has learnt the labels of {target}, so its scores would be too good.",
             hint="Start from pretrain-source, dapt or base.",

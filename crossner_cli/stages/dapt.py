@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,7 @@ import torch
 from torch import nn
 
 from crossner_cli.adaptation import token_stream
-from crossner_cli.adaptation.adaptation import Adaptation, Fit, Fitted, find_other_adaptation, perplexity_of
+from crossner_cli.adaptation.adaptation import Adaptation, Fit, Fitted, Parts, find_other_adaptation, perplexity_of
 from crossner_cli.adaptation.masked_lm import BlockStream, MaskedLanguageModel, held_out_loss
 from crossner_cli.adaptation.token_stream import StreamSettings, TokenBlocks, border_ids, write_token_stream
 from crossner_cli.encoders.compiling import compile_layers, explain_compiler
@@ -72,18 +71,14 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
         return engine.on_main(finish)
 
 
-def fit_model(adaptation: Adaptation, stage: Stage, model: nn.Module, stream: Any) -> Work[Fitted]:
+def fit_model(adaptation: Adaptation, stage: Stage, model: nn.Module, parts: Parts, stream: Any) -> Work[Fitted]:
     """Train the model of an adaptation, and measure the held-out losses before and after."""
     engine, options = adaptation.engine, adaptation.options
-    if isinstance(model, MaskedLanguageModel):
-        groups = parameter_groups(model, options)
-    else:
-        groups = group_by_decay(model.parameters(), options.peak_learning_rate, options.weight_decay)
     model.to(engine.device)
     before = yield from _tell_perplexity(adaptation, stage, "before")
     fitted = yield from fit(
         model,
-        groups,
+        group_by_decay(parts, options),
         [stream],
         Plan(
             epochs=options.epochs,
@@ -141,8 +136,8 @@ class EncoderAdaptation(Adaptation):
         yield Notice(f"{stage.name}: {carried.describe()}" + (new_head if self.model.has_new_head else ""))
         blocks, counts = yield from self._write_blocks(stage)
         stream = make_stream(blocks, self.model, self.options)
-        fitted, before, after = yield from fit(self.model, stream)
         options = self.options
+        fitted, before, after = yield from fit(self.model, list_parts(self.model, options), stream)
         corpus = {"level": options.corpus_level, "share": options.corpus_share, **counts}
         result = DaptResult(
             perplexity_before=perplexity_of(before),
@@ -211,8 +206,7 @@ def load_masked_lm(start: Start, options: Dapt, engine: Engine) -> MaskedLanguag
         CrossNERError: Blocks are longer than the encoder can read.
     """
     torch.manual_seed(options.seed)
-    encoder = str(start.folder_for(options.seed)) if start.folder else options.encoder
-    model = MaskedLanguageModel.from_pretrained(encoder, attention=engine.attention)
+    model = MaskedLanguageModel.from_pretrained(start.transformer_for(options.seed), attention=engine.attention)
     if engine.on_cpu:
         use_fast_cpu_layers(model.encoder, attention_dropout=options.attention_dropout)
     if options.compile:
@@ -240,20 +234,21 @@ def make_stream(blocks: TokenBlocks, model: MaskedLanguageModel, options: Dapt) 
     return BlockStream(blocks, model, options.masking, options.mask_rate, options.batch_size, options.seed)
 
 
-def parameter_groups(model: MaskedLanguageModel, options: Dapt) -> list[ParameterGroup]:
-    """Encoder and head, each with and without weight decay; a new head learns alone first."""
-    starts_at = options.head_warmup if model.has_new_head else 0.0
-    rate, decay = options.peak_learning_rate, options.weight_decay
-    encoder = group_by_decay(model.encoder_parameters(), rate, decay, starts_at)
-    return [*encoder, *group_by_decay(model.head_parameters(), rate, decay)]
+def list_parts(model: MaskedLanguageModel, options: Dapt) -> Parts:
+    """List the parameters of encoder and head; a new head learns alone first."""
+    return [
+        (model.encoder_parameters(), options.head_warmup if model.has_new_head else 0.0),
+        (model.head_parameters(), 0.0),
+    ]
 
 
-def group_by_decay(
-    parameters: Iterable[nn.Parameter], rate: float, weight_decay: float, starts_at: float = 0.0
-) -> list[ParameterGroup]:
-    """Split parameters into matrices, which decay, and vectors, which do not; no group is empty."""
-    found = list(parameters)
-    matrices = [parameter for parameter in found if parameter.dim() > 1]
-    vectors = [parameter for parameter in found if parameter.dim() <= 1]
-    groups = [ParameterGroup(matrices, rate, weight_decay, starts_at), ParameterGroup(vectors, rate, 0.0, starts_at)]
-    return [group for group in groups if group.parameters]
+def group_by_decay(parts: Parts, options: Dapt) -> list[ParameterGroup]:
+    """Split the parts of a model into matrices, which decay, and vectors, which do not; no group is empty."""
+    groups = []
+    for parameters, starts_at in parts:
+        for decay, some in (
+            (options.weight_decay, [each for each in parameters if each.dim() > 1]),
+            (0.0, [each for each in parameters if each.dim() <= 1]),
+        ):
+            groups += [ParameterGroup(some, options.peak_learning_rate, decay, starts_at)] if some else []
+    return groups

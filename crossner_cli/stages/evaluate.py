@@ -35,7 +35,7 @@ from crossner_cli.run.results import EvaluateResult, PrepareDataResult
 from crossner_cli.stages.evaluate_files import score_two_files
 from crossner_cli.stages.evaluate_folds import score_folds
 from crossner_cli.stages.evaluate_results import count_opponents, finish_scored
-from crossner_cli.taggers.description import read_tag_set, read_types
+from crossner_cli.taggers.description import read_description
 from crossner_cli.taggers.ensemble import Ensemble
 from crossner_cli.taggers.folder import load_tagger, resolve_decoding
 from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers, notes_on_taggers
@@ -226,7 +226,8 @@ def _compare_types(
     tagger: TrainedTagger, target: PreparedDomain, sentences: Sequence[Sentence]
 ) -> Work[tuple[list[str], list[str]]]:
     """Find the gold types that a model does not know, and its types that the gold tags lack."""
-    tag_set, name = read_tag_set(tagger.folder), target.name
+    description, name = read_description(tagger.folder), target.name
+    tag_set = description.tag_set
     domain = target.domain_in(tag_set)
     if domain != name and len(tag_set.domains) > 1:
         found = (
@@ -234,7 +235,7 @@ def _compare_types(
         )
         tagged = f"as its {domain!r}" if domain else "with all of its types"
         yield Notice(f"{tagger.label} was {found}: these sentences are tagged {tagged}.")
-    known = set(read_types(tagger.folder, domain))
+    known = set(description.list_types(domain))
     gold = set(types_of([sentence.tags or () for sentence in sentences]))
     return sorted(gold - known), sorted(known - gold)
 

@@ -88,7 +88,7 @@ def run(run: RunDirectory, options: Label, engine: Engine) -> Work[Manifest]:
     began = time.perf_counter()
     if engine.world > 1:
         raise CrossNERError(f"{COMMAND} runs in one process.", hint="Leave --gpus out; --device cuda:1 names one GPU.")
-    check_labelling(run, options)
+    check_labelling(options, run)
     prepared = PreparedData.load(run, wanted_by=COMMAND) if run.has(PREPARED) else None
     if prepared is None:
         yield Notice(f"{run.path} holds no prepared data, so no sentences of dev and test are left out.")

@@ -26,7 +26,7 @@ from crossner_cli.run.environment import make_record
 from crossner_cli.run.progress import Notice, Progress, Work
 from crossner_cli.run.storage import digest_file
 from crossner_cli.stages.checks import check_files
-from crossner_cli.taggers.description import read_domain_of_new_text, read_tag_set, read_types
+from crossner_cli.taggers.description import read_description
 from crossner_cli.taggers.folder import resolve_decoding
 from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers, notes_on_taggers
 from crossner_cli.taggers.tagging import READING, Calibration, read_calibration
@@ -58,15 +58,15 @@ def run(
     format_name = engine.on_main(lambda: _check(options, inputs, engine, on_terminal=on_terminal))
     trained = _choose_taggers(run, options)
     name, folder = _name(trained), trained[0].folder
-    domain = read_domain_of_new_text(folder)
+    description = read_description(folder)
     decoding = resolve_decoding(folder, options.decoding)
     calibration = read_calibration(folder) if decoding == "trained" and len(trained) == 1 else None
-    notes = [_describe(trained, domain), *notes_on_taggers(run, trained), _describe_calibration(calibration, trained)]
+    notes = [_describe(trained), *notes_on_taggers(run, trained), _describe_calibration(calibration, trained)]
     yield from map(Notice, [*inputs.notes, *notes])
     schema = engine.on_main(lambda: inputs.shared_schema() if format_name == "parquet" else None)
     writer = make_writer(
         format_name,
-        types=read_tag_set(folder).domains[domain],
+        types=description.tag_set.domains[description.domain],
         is_calibrated=calibration is not None,
         passed_through=schema,
         is_coloured=on_terminal and "NO_COLOR" not in os.environ,
@@ -80,7 +80,7 @@ def run(
         "model": name,
         "folder": str(folder) if len(trained) == 1 else None,
         "seed": trained[0].seed if len(trained) == 1 else None,
-        "domain": domain,
+        "domain": description.domain,
         "calibrated": calibration is not None,
         "output": None if options.place is None else str(options.output),
         "format": format_name,
@@ -147,15 +147,16 @@ def _check(options: Predict, inputs: Inputs, engine: Engine, *, on_terminal: boo
     return check_files(options, inputs, on_terminal=on_terminal)
 
 
-def _describe(trained: list[TrainedTagger], domain: str) -> str:
+def _describe(trained: list[TrainedTagger]) -> str:
     first, *others = trained
-    types = ", ".join(read_types(first.folder, domain))
+    description = read_description(first.folder)
+    types = ", ".join(description.list_types(description.domain))
     if others:
         model = f"the mean of {len(trained)} taggers ({_name(trained)})"
     else:
         dev = "" if first.dev_f1 is None else f", dev F1 {first.dev_f1:.2f}"
         model = f"{figures.with_seed(first.label, first.seed)}{dev}"
-    return f"Tagging with {model}: the types of {domain} ({types})."
+    return f"Tagging with {model}: the types of {description.domain} ({types})."
 
 
 def _open_output(options: Predict, inputs: Inputs, tagging: Tagging, engine: Engine, stdout: BinaryIO | None) -> Output:

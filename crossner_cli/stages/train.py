@@ -27,10 +27,10 @@ from crossner_cli.run.stage import Stage
 from crossner_cli.stages.checks import parse_seeds
 from crossner_cli.taggers.card import Provenance, TrainingFacts, write_tagger_card
 from crossner_cli.taggers.carry_over import check_start, note_on_settings, reads_transformer, start_tagger
+from crossner_cli.taggers.description import CALIBRATION
 from crossner_cli.taggers.folder import save_tagger
 from crossner_cli.taggers.sources import find_start, notes_on_start
 from crossner_cli.taggers.tagging import (
-    CALIBRATION,
     Tagged,
     fit_calibration,
     keep_frozen_states,
@@ -135,7 +135,7 @@ def resolve_recipe(run: RunDirectory, options: Optimisation, processes: int) -> 
     seeds = parse_seeds(options)
     method = find_method(options.method)
     settings = read_settings(method, options.settings)
-    design = TaggerDesign(options.method, settings, options.encoder, options.attention_dropout, options.word_shapes)
+    design = TaggerDesign(options.method, settings, options.attention_dropout, options.word_shapes)
     prepared = PreparedData.load(run, wanted_by=command)
     encoder = options.encoder if reads_transformer(design) else None
     start = find_start(run, options.start_from, encoder, wanted_by=command)
@@ -259,7 +259,7 @@ class TrainingJob:
             CrossNERError: The start gives no weight, or has changed; or the loss is not a number.
         """
         engine, recipe, start, inputs = self.engine, self.recipe, self.recipe.start, self.recipe.inputs
-        yield Notice(f"{task}: loading {recipe.design.encoder if start.folder is None else start.name}")
+        yield Notice(f"{task}: loading {start.encoder or start.name}")
         tagger, carried = start_tagger(start, recipe.design, data.tag_set, seed, engine, inputs.known)
         start.check_unchanged(self.stage.command)
         yield Notice(f"{task}: {carried.describe(verbose=recipe.options.verbose)}")

@@ -30,7 +30,7 @@ from crossner_cli.methods.contract import Tagger, name_of_method
 from crossner_cli.run.results import DaptResult, ExportResult, PrepareDataResult, SeedResult
 from crossner_cli.run.stage import StageRequest
 from crossner_cli.run.storage import strip_folders, write_atomically
-from crossner_cli.taggers.description import read_types
+from crossner_cli.taggers.description import read_description
 from crossner_cli.taggers.tagging import CALIBRATION_METHOD, read_calibration
 
 CARD = "README.md"
@@ -106,7 +106,7 @@ def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, fact
         method=method,
         settings=kept_settings(tagger.hyper),
         target=target,
-        types=read_types(folder, target),
+        types=read_description(folder).list_types(target),
         is_classifier=is_classifier,
         reads_shapes=(folder / WORD_SHAPES).is_file(),
         keeps_last=provenance.request.options.get("keep") == "last",

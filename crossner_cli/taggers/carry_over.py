@@ -19,7 +19,7 @@ from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.settings import settings_to_compare
 from crossner_cli.methods.contract import Tagger, find_method, head_tensors
-from crossner_cli.taggers.description import is_tagger_folder, read_description, read_tag_set
+from crossner_cli.taggers.description import is_tagger_folder, read_description
 from crossner_cli.taggers.folder import TENSORS
 
 
@@ -40,10 +40,10 @@ def note_on_settings(design: TaggerDesign, start: Start) -> str | None:
     before, now = read_description(start.folder), settings_to_compare(design.settings)
     changed = [
         f"{key}={figures.setting(value)} (here {figures.setting(now[key])})"
-        for key, value in before["hyperparameters"].items()
+        for key, value in before.settings.items()
         if key in now and value != now[key]
     ]
-    if before["method"] != design.name or not changed:
+    if before.method != design.name or not changed:
         return None
     return f"The start {start.name!r} was trained with {', '.join(changed)}; settings are not inherited (--set)."
 
@@ -67,10 +67,9 @@ def start_tagger(
     torch.manual_seed(seed)
     folder, method = start.folder_for(seed), find_method(design.name)
     carried = CarryOver(start.name)
-    name = design.encoder if folder is None else str(folder.absolute())
     of_tagger = folder is not None and is_tagger_folder(folder)
     encoder = method.encoder_class.start(
-        EncoderStart(design, name, folder, of_tagger, engine.attention, known, carried)
+        EncoderStart(design, start.transformer_for(seed), folder, of_tagger, engine.attention, known, carried)
     )
     if folder is not None:
         _count_unread_files(folder, encoder, carried)
@@ -109,12 +108,11 @@ def carry_over(tagger: Tagger, folder: Path, carried: CarryOver) -> None:
 
     Of those with a row a word the rows of the start's words, where these are the first ones of the new tagger's.
     """
-    old_set, description = read_tag_set(folder), read_description(folder)
-    old = read_tensors(folder / TENSORS)
-    old = tagger.adopt(old, old_set, description["hyperparameters"])
+    description = read_description(folder)
+    old_set, taught = description.tag_set, description.taught_types
+    old = tagger.adopt(read_tensors(folder / TENSORS), old_set, description.settings)
     new = head_tensors(tagger)
     new_set, by_type = tagger.tag_set, tagger.rows.types
-    taught = description["taught_types"]
     # The rows of types that no label taught have learnt never to be chosen.
     tag_rows = _shared_rows(new_set.tags, old_set.tags, lambda tag: tag == "O" or split_tag(tag)[1] in taught)
     type_rows = _shared_rows(("", *new_set.types), ("", *old_set.types), lambda _: True)  # O stands first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.run.storage import check_model_folder, read_json
 
 DESCRIPTION = "tagger.json"
+CALIBRATION = "calibration"
 AGAIN = "Train the tagger again."
 MODEL = "model.onnx"  # stands for all tensors in the folder of an exported tagger
 
@@ -24,39 +26,49 @@ def is_graph_folder(folder: Path) -> bool:
     return (folder / MODEL).is_file() and not any(folder.glob("*.safetensors"))
 
 
-def read_description(folder: Path) -> dict[str, Any]:
-    """Read ``tagger.json``; refuse one that is missing, broken, or describes no tagger."""
+@dataclass(frozen=True)
+class TaggerDescription:
+    """The content of ``tagger.json``: the name of the method, the settings that are kept, and what labels taught.
+
+    Args:
+        path: The file.
+        domain: The domain as whose text new text is tagged.
+        calibration: As ``read_calibration`` reads it; None where the tagger was saved without one.
+    """
+
+    path: Path
+    method: str
+    settings: dict[str, Any]
+    tag_set: TagSet
+    domain: str
+    taught_types: list[str]
+    calibration: Any
+
+    def list_types(self, domain: str) -> tuple[str, ...]:
+        """List the types of a domain, or of all if the tagger lacks this one, as far as they were taught."""
+        types = self.tag_set.domains.get(domain, self.tag_set.types)
+        return tuple(each for each in types if each in self.taught_types)
+
+
+def read_description(folder: Path) -> TaggerDescription:
+    """Read ``tagger.json``.
+
+    Raises:
+        CrossNERError: It is missing or broken, or does not describe a tagger.
+    """
     path = folder / DESCRIPTION
     if not path.is_file():
         raise CrossNERError(f"{folder} holds no tagger ({DESCRIPTION} is missing).", hint="Give a tagger's folder.")
     check_model_folder(folder)
-    description = read_json(path, hint=AGAIN)
+    record = read_json(path, hint=AGAIN)
     kinds = {"method": str, "hyperparameters": dict, "tag_set": dict, "domain_of_new_text": str, "taught_types": list}
-    if not isinstance(description, dict) or not all(
-        isinstance(description.get(key), kind) for key, kind in kinds.items()
-    ):
-        raise CrossNERError(f"{path} describes no tagger: it must hold {', '.join(kinds)}.", hint=AGAIN)
-    return description
-
-
-def read_tag_set(folder: Path) -> TagSet:
-    """Read the tag set of a tagger's folder."""
-    record = read_description(folder)["tag_set"]
+    if not isinstance(record, dict) or not all(isinstance(record.get(key), kind) for key, kind in kinds.items()):
+        raise CrossNERError(f"{path} does not describe a tagger: it must hold {', '.join(kinds)}.", hint=AGAIN)
     try:
-        return TagSet.from_json(record)
+        tag_set = TagSet.from_json(record["tag_set"])
     except ValueError as error:
-        raise CrossNERError(f"{folder / DESCRIPTION} holds no tag set: {error}.", hint=AGAIN) from None
-
-
-def read_domain_of_new_text(folder: Path) -> str:
-    """Read the domain as whose text a tagger tags new text."""
-    domain: str = read_description(folder)["domain_of_new_text"]
-    if domain not in read_tag_set(folder).domains:
-        raise CrossNERError(f"{folder / DESCRIPTION}: no domain of its tag set is called {domain!r}.", hint=AGAIN)
-    return domain
-
-
-def read_types(folder: Path, domain: str) -> tuple[str, ...]:
-    """Read the types of a domain, or of all if the tagger lacks this one, as far as they were taught."""
-    taught, tag_set = read_description(folder)["taught_types"], read_tag_set(folder)
-    return tuple(each for each in tag_set.domains.get(domain, tag_set.types) if each in taught)
+        raise CrossNERError(f"{path} does not hold a tag set: {error}.", hint=AGAIN) from None
+    method, settings, _, domain, taught = (record[key] for key in kinds)
+    if domain not in tag_set.domains:
+        raise CrossNERError(f"{path}: no domain of its tag set is called {domain!r}.", hint=AGAIN)
+    return TaggerDescription(path, method, settings, tag_set, domain, taught, record.get(CALIBRATION))

@@ -21,7 +21,7 @@ from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.crf import Decoded, decode_words
 from crossner_cli.methods.contract import Tagger, TagRules, find_method, gives_distributions, method_names
-from crossner_cli.taggers.description import read_description, read_domain_of_new_text, read_tag_set
+from crossner_cli.taggers.description import read_description
 from crossner_cli.taggers.folder import load_tagger
 from crossner_cli.taggers.sources import TrainedTagger
 from crossner_cli.taggers.tagging import Tagged, inference
@@ -114,7 +114,7 @@ def to_shares(tags: Sequence[str], probabilities: Tensor) -> tuple[dict[str, flo
 
 def _check_methods(trained: Sequence[TrainedTagger], flag: str) -> None:
     for each in trained:
-        name = read_description(each.folder)["method"]
+        name = read_description(each.folder).method
         if not gives_distributions(find_method(name)):
             able = [other for other in method_names() if gives_distributions(find_method(other))]
             raise CrossNERError(
@@ -128,9 +128,8 @@ def _find_shared_tags(trained: Sequence[TrainedTagger]) -> TagSet:
     """The tags that each tagger gives to new text, in the order of the first one."""
     first: TagSet | None = None
     for each in trained:
-        tag_set = read_tag_set(each.folder)
-        domain = read_domain_of_new_text(each.folder)
-        own = TagSet({domain: tag_set.domains[domain]}, tag_set.scheme)
+        known = read_description(each.folder)
+        own = TagSet({known.domain: known.tag_set.domains[known.domain]}, known.tag_set.scheme)
         first = first or own
         if set(own.tags) != set(first.tags):
             raise CrossNERError(

@@ -15,14 +15,14 @@ from typing import Any, Literal
 from safetensors.torch import save_file
 from torch import nn
 
-from crossner_cli.encoders.pretrained import read_tensors
+from crossner_cli.encoders.pretrained import check_sizes, read_tensors
 from crossner_cli.encoders.transformer import load_reader
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.settings import kept_settings
 from crossner_cli.methods.contract import Tagger, find_method, head_tensors, name_of_method
 from crossner_cli.run.storage import write_json
-from crossner_cli.taggers.description import DESCRIPTION, MODEL, is_graph_folder, read_description, read_tag_set
+from crossner_cli.taggers.description import DESCRIPTION, MODEL, is_graph_folder, read_description
 from crossner_cli.taggers.onnx_graph import QUANTISED, read_onnx
 
 Decoding = Literal["trained", "legal", "any"]
@@ -61,7 +61,7 @@ def load_tagger(folder: Path, engine: Engine, *, decoding: Decoding = "trained")
     """
     tagger = _build_tagger(folder, engine)
     if (decoding := resolve_decoding(folder, decoding)) != "trained":
-        tagger.hyper = dataclasses.replace(tagger.hyper, legal=decoding == "legal")
+        tagger.hyper = dataclasses.replace(tagger.hyper, **{"legal": decoding == "legal"})
     tagger.encoder.prepare_for_inference(engine.precision, on_cpu=engine.on_cpu)
     return tagger.to(engine.device).eval()
 
@@ -75,26 +75,28 @@ def resolve_decoding(folder: Path, decoding: Decoding) -> Decoding:
     if decoding == "trained":
         return decoding
     description = read_description(folder)
-    method = find_method(description["method"])
+    method = find_method(description.method)
     if not hasattr(method.Hyperparameters, "legal"):
         raise CrossNERError(
-            f"--decoding {decoding}: {folder} is a tagger of the method {description['method']}, which does not choose"
+            f"--decoding {decoding}: {folder} is a tagger of the method {description.method}, which does not choose"
             " among tag sequences.",
             hint="Leave --decoding out.",
         )
-    is_legal = description["hyperparameters"].get("legal", method.Hyperparameters.legal)
+    is_legal = description.settings.get("legal", method.Hyperparameters.legal)
     return "trained" if (decoding == "legal") == is_legal else decoding
 
 
 def _build_tagger(folder: Path, engine: Engine) -> Tagger:
     """Make a tagger of the tensors in its folder."""
-    description, tag_set = read_description(folder), read_tag_set(folder)
-    method = find_method(description["method"])
+    description = read_description(folder)
+    tag_set = description.tag_set
+    method = find_method(description.method)
     try:
-        hyper = method.Hyperparameters(**description["hyperparameters"])
-    except (TypeError, CrossNERError) as error:
+        hyper = method.Hyperparameters(**description.settings)
+        check_sizes(folder, description.settings)
+    except (TypeError, ValueError, CrossNERError) as error:
         raise CrossNERError(
-            f"{folder / DESCRIPTION} does not fit the method {description['method']!r}: "
+            f"{folder / DESCRIPTION} does not fit the method {description.method!r}: "
             f"{getattr(error, 'problem', f'{error}.')}",
             hint="Train the tagger again.",
         ) from None

@@ -72,7 +72,7 @@ def find_start(run: RunDirectory, name: str, encoder: str | None, *, wanted_by: 
         if encoder is None:
             return Start(BASE, None, "nothing")
         digest = digest_encoder(encoder)
-        return Start(BASE, None, digest, lineage=[{"encoder": encoder, "digest": digest}])
+        return Start(BASE, None, digest, lineage=[{"encoder": encoder, "digest": digest}], encoder=encoder)
     if (folder / MANIFEST).is_file():
         return _start_from_stage(name, folder)
     digest = digest_model(folder)

@@ -31,12 +31,11 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger
 from crossner_cli.methods.inputs import CountedText
 from crossner_cli.run.progress import Notice, Progress, Work, exhaust
-from crossner_cli.taggers.description import DESCRIPTION, read_description
+from crossner_cli.taggers.description import CALIBRATION, DESCRIPTION, read_description
 
 MOST_BYTES = 4 * 10**9
 # The keys of ``count_unread``.
 READING = ("unreadable_words", "shortened_words", "unknown_words", "discarded_sequences")
-CALIBRATION = "calibration"  # its entry in tagger.json
 CALIBRATION_METHOD = "logistic regression on the log-odds of the lowest tag probability of an entity, fitted on dev"
 BINS = 10
 FURTHEST = 1e-6  # of a score that is 0 or 1 in the number format it was computed in
@@ -214,7 +213,7 @@ def read_calibration(folder: Path) -> Calibration | None:
     Raises:
         CrossNERError: The folder is no tagger's, or what it holds are no finite numbers.
     """
-    record = read_description(folder).get(CALIBRATION)
+    record = read_description(folder).calibration
     if record is None:
         return None
     names = [field.name for field in dataclasses.fields(Calibration)]

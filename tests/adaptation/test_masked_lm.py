@@ -16,7 +16,7 @@ from crossner_cli.adaptation.token_stream import StreamSettings, TokenBlocks, bo
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt
 from crossner_cli.run.progress import exhaust
-from crossner_cli.stages.dapt import parameter_groups
+from crossner_cli.stages.dapt import group_by_decay, list_parts
 
 BLOCK = 16
 VOCABULARY = 120
@@ -280,7 +280,8 @@ def test_only_matrices_decay_and_only_a_new_head_learns_alone_first(tmp_path, ti
     folder = tiny_encoder_folder if has_new_head else folder_of(tmp_path)
     model = MaskedLanguageModel.from_pretrained(folder)
     assert model.has_new_head is has_new_head
-    groups = parameter_groups(model, Dapt(weight_decay=0.5, head_warmup=0.25))
+    options = Dapt(weight_decay=0.5, head_warmup=0.25)
+    groups = group_by_decay(list_parts(model, options), options)
     decays = {id(value): group.weight_decay for group in groups for value in group.parameters}
     starts = {id(value): group.starts_at for group in groups for value in group.parameters}
     assert decays == {id(value): 0.5 * (value.dim() > 1) for value in model.parameters()}

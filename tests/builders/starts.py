@@ -1,7 +1,7 @@
 """Finished training stages, and taggers that begin from them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +21,33 @@ from crossner_cli.taggers.folder import save_tagger
 from crossner_cli.taggers.sources import find_start
 
 
-def design_tagger(folder: Path, method: str = "linear", settings: Iterable[str] | None = None) -> TaggerDesign:
+@dataclass(frozen=True)
+class SmallDesign(TaggerDesign):
+    """The design of a small tagger, and the encoder that base stands for."""
+
+    encoder: str = ""
+
+    @property
+    def base(self) -> Start:
+        """The encoder, which no stage has read."""
+        return Start("base", None, "", encoder=self.encoder)
+
+
+def design_tagger(folder: Path, method: str = "linear", settings: Iterable[str] | None = None) -> SmallDesign:
     """The design of a small tagger above a tiny encoder."""
     kind = find_method(method)
     given = small_sizes(kind) if settings is None else settings
-    return TaggerDesign(method, read_settings(kind, given), str(folder_for(kind, folder)))
+    return SmallDesign(method, read_settings(kind, given), encoder=str(folder_for(kind, folder)))
 
 
-def find(run: RunDirectory, name: str, design: TaggerDesign) -> Start:
+def find(run: RunDirectory, name: str, design: SmallDesign) -> Start:
     return find_start(run, name, design.encoder if reads_transformer(design) else None, wanted_by="finetune")
 
 
 def begin(
     run: RunDirectory,
     engine: Engine,
-    design: TaggerDesign,
+    design: SmallDesign,
     tag_set: TagSet,
     *,
     start: str | Path = "base",

@@ -12,9 +12,9 @@ from builders.encoders import folder_for
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.encoder import Encoder
-from crossner_cli.encoders.encoder_decoder import load_encoder_decoder
+from crossner_cli.encoders.encoder_decoder import EncoderDecoder
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.layers.crf import Decoded
 from crossner_cli.methods.contract import Tagger, find_method, method_names, read_settings
 from crossner_cli.recurrent.word_encoder import WordEncoder
@@ -55,10 +55,12 @@ def small_sizes(kind: type[Tagger]) -> list[str]:
 def make_encoder_of(kind: type[Tagger], hyper: Any, folder: Path) -> Encoder:
     """A transformer, an encoder-decoder, or an encoder of words that knows all but one of them."""
     if kind.encoder_class.reads == "encoder-decoder":
-        return load_encoder_decoder(str(folder_for(kind, folder)), attention="eager")[0]
+        return EncoderDecoder.from_pretrained(str(folder_for(kind, folder)), attention="eager")[0]
     if kind.encoder_class.reads == "subwords":
-        return load_encoder(str(folder), attention="eager")[0]
-    transformer = None if hyper.transformer == "none" else load_encoder(str(folder), attention="eager")[0]
+        return TransformerEncoder.from_pretrained(str(folder), attention="eager")[0]
+    transformer = (
+        None if hyper.transformer == "none" else TransformerEncoder.from_pretrained(str(folder), attention="eager")[0]
+    )
     known = [Sentence((word, word)) for word in WORDS if word != "acme"]
     # Where types are compared with words, every type has a vector of its own.
     described = [*TAG_SET.types, "Quigley", "Samokhalova"] if "descriptions" in kind.rows.types else []

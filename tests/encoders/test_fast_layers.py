@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.encoders.fast_layers import CPU_ATTENTION, LAYERS_LIKE_BERT, Int8Linear, keep_positions
-from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.pretrained import read_config
+from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.randomness import Dropout
 
@@ -22,7 +23,7 @@ SENTENCES = [
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_fast_layers_train_and_leave_evaluation_as_it_was(architectures, name):
-    encoder, _ = load_encoder(str(architectures(name)), attention="eager")
+    encoder, _ = TransformerEncoder.from_pretrained(str(architectures(name)), attention="eager")
     before = encode_sentences(encoder, SENTENCES)
     names = list(encoder.state_dict())
     encoder.prepare_for_training(on_cpu=True)
@@ -45,12 +46,12 @@ def test_fast_layers_keep_every_dropout_and_that_of_attention_weights_on_request
     architectures, tiny_encoder_folder
 ):
     for name, kept in {"Bert": 5, "MPNet": 5, "Roberta": 5, "DistilBert": 3, "Electra": 5}.items():
-        encoder, _ = load_encoder(str(architectures(name)), attention="eager")
+        encoder, _ = TransformerEncoder.from_pretrained(str(architectures(name)), attention="eager")
         encoder.prepare_for_training(on_cpu=True)
         layers = [layer for layer in encoder.modules() if isinstance(layer, Dropout)]
         assert len(layers) == kept, name  # one behind the embeddings, one or two a layer
     for asked, share in ((False, 0.0), (True, 0.3)):
-        encoder, _ = load_encoder(str(tiny_encoder_folder), attention="eager")
+        encoder, _ = TransformerEncoder.from_pretrained(str(tiny_encoder_folder), attention="eager")
         attention = encoder.model.encoder.layer[0].attention.self
         attention.dropout.p = 0.3
         encoder.prepare_for_training(on_cpu=True, attention_dropout=asked)
@@ -65,7 +66,7 @@ def some_of(model: Any, positions: Tensor, batch: Any) -> Tensor:
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_some_positions_are_what_they_are_among_all(architectures, name):
-    encoder, _ = load_encoder(str(architectures(name)))
+    encoder, _ = TransformerEncoder.from_pretrained(str(architectures(name)))
     model, batch = encoder.model.eval(), encoder.reader.collate(encoder.reader.encode(SENTENCES))
     whole = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
     positions = torch.tensor([1, 5, 5, 60, 0, batch.input_ids.numel() - 1])
@@ -84,7 +85,7 @@ def test_some_positions_are_what_they_are_among_all(architectures, name):
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_the_last_layer_leaves_out_what_is_not_wanted_where_the_architecture_is_known(architectures, name):
-    encoder, _ = load_encoder(str(architectures(name)))
+    encoder, _ = TransformerEncoder.from_pretrained(str(architectures(name)))
     if encoder.model.config.model_type not in LAYERS_LIKE_BERT:
         pytest.skip("the last layer of this architecture is computed whole")
     rows: list[int] = []
@@ -100,7 +101,7 @@ def test_the_last_layer_leaves_out_what_is_not_wanted_where_the_architecture_is_
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_padding_is_left_out_where_the_architecture_and_the_attention_are_known(architectures, name):
     for attention in ("eager", CPU_ATTENTION):
-        encoder, _ = load_encoder(str(architectures(name)), attention=attention)
+        encoder, _ = TransformerEncoder.from_pretrained(str(architectures(name)), attention=attention)
         if encoder.model.config.model_type not in LAYERS_LIKE_BERT:
             pytest.skip("this architecture reads its padding")
         rows: list[int] = []
@@ -114,12 +115,12 @@ def test_padding_is_left_out_where_the_architecture_and_the_attention_are_known(
 
 
 def test_every_architecture_whose_last_layer_is_shortened_is_tried(architectures):
-    tried = {load_encoder(str(architectures(name)))[0].model.config.model_type for name in ARCHITECTURES}
+    tried = {read_config(str(architectures(name))).model_type for name in ARCHITECTURES}
     assert set(LAYERS_LIKE_BERT) <= tried
 
 
 def test_the_vector_of_a_word_is_that_of_its_first_subword(tiny_encoder_folder):
-    encoder, _ = load_encoder(str(tiny_encoder_folder))
+    encoder, _ = TransformerEncoder.from_pretrained(str(tiny_encoder_folder))
     found = encode_sentences(encoder, SENTENCES)
     for row, sentence in enumerate(SENTENCES):
         (encoded,) = encoder.reader.encode([sentence])
@@ -133,7 +134,7 @@ def test_the_vector_of_a_word_is_that_of_its_first_subword(tiny_encoder_folder):
 def test_attention_for_cpus_equals_transformers_own_in_value_and_gradient(architectures, name):
     found = []
     for attention in ("eager", CPU_ATTENTION):
-        encoder, _ = load_encoder(str(architectures(name)), attention=attention)
+        encoder, _ = TransformerEncoder.from_pretrained(str(architectures(name)), attention=attention)
         vectors = encoder.eval()(encoder.reader.collate(encoder.reader.encode(SENTENCES)))
         real = [vectors[row, : len(sentence.words)] for row, sentence in enumerate(SENTENCES)]
         torch.cat(real).square().sum().backward()
@@ -166,7 +167,7 @@ def test_a_layer_in_int8_multiplies_whole_numbers() -> None:
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_architecture_reads_in_int8_about_what_it_reads_in_fp32(architectures: Any, name: str) -> None:
-    encoder, _ = load_encoder(str(architectures(name)), attention="eager")
+    encoder, _ = TransformerEncoder.from_pretrained(str(architectures(name)), attention="eager")
     exact = encode_sentences(encoder, SENTENCES)
     encoder.prepare_for_inference("int8", on_cpu=True)
     assert any(isinstance(layer, Int8Linear) for layer in encoder.modules())
@@ -178,7 +179,7 @@ def test_every_architecture_reads_in_int8_about_what_it_reads_in_fp32(architectu
 
 
 def test_a_pytorch_without_int8_kernels_is_told(architectures: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder, _ = load_encoder(str(architectures("Bert")), attention="eager")
+    encoder, _ = TransformerEncoder.from_pretrained(str(architectures("Bert")), attention="eager")
     monkeypatch.delattr(torch, "quantize_per_channel")
     with pytest.raises(CrossNERError, match="--precision int8: this PyTorch has no int8 kernels"):
         encoder.prepare_for_inference("int8", on_cpu=True)

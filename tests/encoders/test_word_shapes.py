@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.encoders.pretrained import read_tokenizer
-from crossner_cli.encoders.transformer import TransformerEncoder, load_encoder
+from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.encoders.word_shapes import SHAPES, WORD_SHAPES, find_shape
 from crossner_cli.errors import CrossNERError
 from crossner_cli.taggers.folder import load_tagger
@@ -24,7 +24,7 @@ LOWER, CAPITALISED = (Sentence(("anna", "met", "peter")), Sentence(("Anna", "met
 
 def read_shapes(folder: Path) -> TransformerEncoder:
     """An encoder that reads shapes, with vectors far from each other."""
-    encoder, _ = load_encoder(str(folder))
+    encoder, _ = TransformerEncoder.from_pretrained(str(folder))
     encoder.read_shapes()
     assert encoder.shapes is not None
     encoder.shapes.vectors.data.normal_()
@@ -47,7 +47,7 @@ def test_a_word_has_one_of_six_shapes(words, shape):
 
 
 def test_only_an_encoder_that_reads_shapes_tells_words_apart_that_differ_in_case(tiny_encoder_folder):
-    plain, _ = load_encoder(str(tiny_encoder_folder))
+    plain, _ = TransformerEncoder.from_pretrained(str(tiny_encoder_folder))
     torch.testing.assert_close(encode_sentences(plain, [LOWER]), encode_sentences(plain, [CAPITALISED]))
     reads = read_shapes(tiny_encoder_folder)
     difference = (encode_sentences(reads, [LOWER]) - encode_sentences(reads, [CAPITALISED])).abs()
@@ -57,7 +57,7 @@ def test_only_an_encoder_that_reads_shapes_tells_words_apart_that_differ_in_case
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_shapes_of_zeros_change_nothing_in_any_architecture(architectures, name):
     sentences = [CAPITALISED, Sentence(("The", "x-ray", "of", "ACME", "3rd") * 30), Sentence(("Berlin",))]
-    plain, _ = load_encoder(str(architectures(name)))
+    plain, _ = TransformerEncoder.from_pretrained(str(architectures(name)))
     expected = encode_sentences(plain, sentences)
     reads = read_shapes(architectures(name))
     assert reads.shapes is not None
@@ -79,7 +79,7 @@ def test_each_subword_has_the_shape_of_its_word_in_every_window(tiny_encoder_fol
 
 
 def test_a_cased_encoder_is_refused(tiny_encoder_folder, tmp_path):
-    encoder, _ = load_encoder(str(tiny_encoder_folder))
+    encoder, _ = TransformerEncoder.from_pretrained(str(tiny_encoder_folder))
     encoder.reader.tokenizer = read_tokenizer(save_tokenizer(train_tokenizer("byte-level"), tmp_path))
     with pytest.raises(CrossNERError, match="--word-shapes has no effect") as refusal:
         encoder.read_shapes()

@@ -19,8 +19,8 @@ from builders.encoders import make_encoder
 from safetensors.torch import load_file
 
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.encoders.encoder_decoder import load_encoder_decoder
-from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.encoder_decoder import EncoderDecoder
+from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.recurrent.string_embeddings import load_string_encoder
 from crossner_cli.recurrent.vector_files import read_vectors
 
@@ -149,7 +149,10 @@ def test_an_encoder_decoder_is_made_of_an_encoder_and_reads_as_it_does(run_short
     done, again = (run_short("encoder_decoder", OUTPUT=made, LAYERS="1") for _ in range(2))
     assert done.returncode == 0 and done.stdout.endswith(f"--method bartner --encoder {made}\n")
     assert again.returncode == 2 and again.stderr == f"{made} exists.\n"
-    encoder, halves = load_encoder(str(tmp_path / "encoder"))[0].eval(), load_encoder_decoder(made)[0].eval()
+    encoder, halves = (
+        TransformerEncoder.from_pretrained(str(tmp_path / "encoder"))[0].eval(),
+        EncoderDecoder.from_pretrained(made)[0].eval(),
+    )
     assert len(halves.model.decoder.layers) == 1 and len(halves.model.encoder.layers) == 2
     batch = encoder.reader.collate(encoder.reader.encode([Sentence(("Anna", "sang", "in", "Paris"), None, "songs")]))
     with torch.no_grad():

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, to_spans, to_tags
-from crossner_cli.encoders.encoder_decoder import BART_FAMILY, load_encoder_decoder
+from crossner_cli.encoders.encoder_decoder import BART_FAMILY, EncoderDecoder
 from crossner_cli.encoders.start import Start, TaggerDesign
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.encoders.type_descriptions import describe_type
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.bartner import (
@@ -49,7 +49,7 @@ def tagger(folder: Path) -> BARTNER:
 def make(folder: Path, tag_set: TagSet = TAG_SET, seed: int = 5) -> BARTNER:
     """A random tagger, sharp enough to write something."""
     torch.manual_seed(seed)
-    tagger = BARTNER(load_encoder_decoder(str(folder))[0], tag_set, BARTNER.Hyperparameters())
+    tagger = BARTNER(EncoderDecoder.from_pretrained(str(folder))[0], tag_set, BARTNER.Hyperparameters())
     with torch.no_grad():
         for name, value in tagger.named_parameters():
             if not name.startswith("encoder."):
@@ -124,7 +124,7 @@ def test_what_is_no_entity_is_discarded_and_counted(steps, entities, discarded):
 
 
 def test_types_begin_as_the_mean_of_their_words_and_the_end_as_its_token(folder):
-    encoder, _ = load_encoder_decoder(str(folder))
+    encoder, _ = EncoderDecoder.from_pretrained(str(folder))
     tagger = BARTNER(encoder, TagSet({"a": ("politicalparty", "person")}), BARTNER.Hyperparameters())
     table, tokenizer = encoder.model.shared.weight, encoder.reader.tokenizer
     for row, name in enumerate(("politicalparty", "person"), start=1):
@@ -264,7 +264,7 @@ def test_decoded_tags_are_the_written_entities_and_the_rest_is_counted(folder):
 @pytest.mark.parametrize("kind", ["Bart", "MBart", "PLBart"])
 def test_each_of_the_family_writes_what_its_own_decoder_says(tmp_path, kind):
     make_encoder_decoder(tmp_path, kind, scale_embedding=True)
-    encoder, weights = load_encoder_decoder(str(tmp_path), attention="eager")
+    encoder, weights = EncoderDecoder.from_pretrained(str(tmp_path), attention="eager")
     assert encoder.model.config.model_type == kind.lower() and kind.lower() in BART_FAMILY
     assert weights.new == weights.left == ()
     model = transformers.AutoModel.from_pretrained(tmp_path).eval()
@@ -283,26 +283,25 @@ def test_each_of_the_family_writes_what_its_own_decoder_says(tmp_path, kind):
         assert torch.equal(encoder(batch)[0, 0], read[0, 1])
 
 
-BASE = Start("base", None, "")
+def check(method: str, encoder: Path) -> None:
+    """Check an untouched encoder as the start of a method."""
+    design = TaggerDesign(method, find_method(method).Hyperparameters())
+    check_start(design, Start("base", None, "", encoder=str(encoder)))
 
 
-def design(method: str, encoder: Path) -> TaggerDesign:
-    return TaggerDesign(method, find_method(method).Hyperparameters(), str(encoder))
-
-
-def test_what_is_no_encoder_decoder_is_refused(tiny_encoder_folder, tmp_path, folder):
+def test_what_is_not_an_encoder_decoder_is_refused(tiny_encoder_folder, tmp_path, folder):
     transformers.T5Config(vocab_size=99, d_model=16).save_pretrained(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"")  # never read: the configuration tells
     for path, kind in ((tiny_encoder_folder, "bert"), (tmp_path, "t5")):
         with pytest.raises(CrossNERError, match=rf"\({kind}\) is not an encoder-decoder of the BART family") as caught:
-            check_start(design("bartner", path), BASE)
+            check("bartner", path)
         assert "facebook/bart-base" in caught.value.hint
         with pytest.raises(CrossNERError, match="is not an encoder-decoder"):
-            load_encoder_decoder(str(path))
-    check_start(design("bartner", folder), BASE)
-    check_start(design("linear", tiny_encoder_folder), BASE)
+            EncoderDecoder.from_pretrained(str(path))
+    check("bartner", folder)
+    check("linear", tiny_encoder_folder)
     with pytest.raises(CrossNERError, match="it is a decoder"):
-        load_encoder(str(folder))
+        TransformerEncoder.from_pretrained(str(folder))
 
 
 def test_parts_are_joined_only_where_one_goes_on_in_the_type_of_the_other_and_probabilities_multiply():

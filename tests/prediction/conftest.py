@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.engine.devices import Engine
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Predict
@@ -31,7 +31,7 @@ def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def tagger(tiny_encoder_folder: Path) -> LinearTagger:
     torch.manual_seed(5)
-    encoder, _ = load_encoder(str(tiny_encoder_folder))
+    encoder, _ = TransformerEncoder.from_pretrained(str(tiny_encoder_folder))
     tag_set = TagSet({"politics": ("person", "place-name"), "source": ("thing",)})
     tagger = LinearTagger(encoder, tag_set, LinearTagger.Hyperparameters())
     tagger.eval()

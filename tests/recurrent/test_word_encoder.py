@@ -14,7 +14,7 @@ from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.names import VOCABULARY
 from crossner_cli.encoders.start import Start
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, method_names
 from crossner_cli.options import Finetune
@@ -119,7 +119,7 @@ def test_frozen_vectors_are_bit_equal_after_training_and_trained_ones_are_not(tm
     described = TAG_SET.types if "descriptions" in kind.rows.types else ()
     design = design_tagger(tmp_path, method, [f"words={words}", *small_sizes(kind)])
     known = KnownWords(collect_vocabulary(sentences, design.settings, vectors, described=described), vectors)
-    tagger, _ = start_tagger(Start("base", None, ""), design, TAG_SET, 1, engine, known)
+    tagger, _ = start_tagger(design.base, design, TAG_SET, 1, engine, known)
     assert isinstance(tagger.encoder, WordEncoder) and tagger.encoder.words is not None
     before = tagger.encoder.words.weight.detach().clone()
     stream = SentenceStream(tagger.encoder.reader.encode(sentences, TAG_SET), tagger.encoder.reader, 3, 1)
@@ -144,7 +144,7 @@ def test_published_vectors_of_n_grams_give_a_word_their_mean_and_zero_where_none
 
 @pytest.mark.parametrize("kind", ["frozen", "trained"])
 def test_a_transformer_reads_along_frozen_or_trained(tiny_encoder_folder, engine, kind):
-    transformer, _ = load_encoder(str(tiny_encoder_folder))
+    transformer, _ = TransformerEncoder.from_pretrained(str(tiny_encoder_folder))
     alone = transformer.eval()
     encoder = make(WordInputs(transformer=kind, word_size=5, character_size=3), transformer)
     words = ("anna", "visited", "paris", "x-ray")
@@ -170,7 +170,7 @@ def test_a_saved_tagger_of_words_predicts_the_same_and_as_a_start_learns_new_wor
     sentences = some_sentences(5)
     design = design_tagger(tiny_encoder_folder, "bilstm-crf", ["lstm_size=8", *settings])
     known = KnownWords(Vocabulary(("the", "London"), "abcdeL", ("2gram-th",)))
-    tagger, _ = start_tagger(Start("base", None, ""), design, TAG_SET, 1, engine, known)
+    tagger, _ = start_tagger(design.base, design, TAG_SET, 1, engine, known)
     save_tagger(tagger.eval(), tmp_path / "tagger")
     again = load_tagger(tmp_path / "tagger", engine)
     assert tag(again, sentences, engine) == tag(tagger, sentences, engine)
@@ -209,7 +209,7 @@ def test_words_that_the_start_knows_are_not_hidden_though_they_are_met_once(vect
     inputs, sentences = WordInputs(words=words), [Sentence(("met", "Paris", "anna"), ("O",) * 3, "news")]
     vectors = read_vectors(vector_file, ["met", "Paris"])
     known = KnownWords(collect_vocabulary(sentences, inputs, vectors), vectors)
-    tagger, _ = start_tagger(Start("base", None, ""), design, TAG_SET, 1, engine, known)
+    tagger, _ = start_tagger(design.base, design, TAG_SET, 1, engine, known)
     save_tagger(tagger, tmp_path)
     start = Start("source", tmp_path, "", seeds={1: tmp_path})
     again = KnownWords(collect_vocabulary([*sentences, Sentence(("Bob",))], inputs, has_vectors=True))
@@ -266,7 +266,7 @@ def test_a_type_is_described_by_the_sum_of_its_words(tiny_encoder_folder):
     found = encoder.describe(["politicalparty", "anna", "nobody"])
     assert torch.equal(found, torch.stack([rows[4] + rows[5], rows[1], encoder.unknown])) and not found.requires_grad
     assert encoder.description_size == 6
-    transformer, _ = load_encoder(str(tiny_encoder_folder))
+    transformer, _ = TransformerEncoder.from_pretrained(str(tiny_encoder_folder))
     other = WordEncoder(Vocabulary(), WordInputs(words="none", characters="none", transformer="frozen"), transformer)
     (encoded,) = transformer.reader.encode([Sentence(("political", "party"))])
     expected = transformer.word_embeddings[torch.from_numpy(encoded.windows[0])].sum(dim=0)

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from crossner_cli.data.sentences import PreparedData, read_sentences
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.fine_grained import ERRORS
 from crossner_cli.evaluation.finished import name_evaluation
@@ -72,7 +72,7 @@ def add_stage(run, tiny_encoder_folder):
 
 def make_tagger(encoder_folder: Path, seed: int, domains=DOMAINS) -> LinearTagger:
     torch.manual_seed(seed)
-    encoder, _ = load_encoder(str(encoder_folder))
+    encoder, _ = TransformerEncoder.from_pretrained(str(encoder_folder))
     return LinearTagger(encoder, TagSet(domains), LinearTagger.Hyperparameters())
 
 

@@ -20,13 +20,7 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, illegal_positions, to_spans
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.taggers.description import (
-    is_tagger_folder,
-    read_description,
-    read_domain_of_new_text,
-    read_tag_set,
-    read_types,
-)
+from crossner_cli.taggers.description import is_tagger_folder, read_description
 from crossner_cli.taggers.folder import load_tagger, save_tagger
 from crossner_cli.taggers.tagging import tag
 
@@ -50,7 +44,7 @@ def test_a_saved_tagger_predicts_the_same(tiny_encoder_folder, tmp_path, engine,
     decoded = decode(tagger, sentences)
     assert decode(again, sentences) == decoded
     description = read_description(tmp_path / "tagger")
-    assert description["method"] == method and description["dev_f1"] == 12.5
+    assert description.method == method and json.loads(description.path.read_text())["dev_f1"] == 12.5
     save_tagger(again, tmp_path / "again", dev_f1=12.5)
     for name in files:
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "tagger" / name).read_bytes(), name
@@ -187,7 +181,7 @@ def test_a_broken_description_is_a_known_problem(saved, engine):
     ):
         (folder / "tagger.json").write_bytes(content)
         with pytest.raises(CrossNERError, match="tagger.json") as caught:
-            read_tag_set(folder)
+            read_description(folder)
         assert caught.value.hint == "Train the tagger again."
         with pytest.raises(CrossNERError, match="tagger.json"):
             load_tagger(folder, engine)
@@ -206,7 +200,15 @@ def test_parts_that_do_not_belong_together_are_a_known_problem(saved, engine):
         ),
         (
             {"method": "bilstm-crf", "hyperparameters": {"lstm_layers": 1_000_000}},
-            "does not fit the method 'bilstm-crf': lstm_layers=1000000 is not from 1 to 100",
+            "does not fit the method 'bilstm-crf': lstm_layers is 1,000,000, and the weights are .* tensors",
+        ),
+        (
+            {"method": "bilstm-crf", "hyperparameters": {"lstm_size": 1_000_000}},
+            "does not fit the method 'bilstm-crf': lstm_size is 1,000,000, and no tensor of the weights has more than",
+        ),
+        (
+            {"method": "mtl", "hyperparameters": {"character_size": 10**9}},
+            "does not fit the method 'mtl': character_size is 1,000,000,000",
         ),
         ({"tag_set": {"domains": {"news": ["person"]}, "scheme": "bio"}}, "does not fit tagger.json"),
     ):
@@ -278,8 +280,8 @@ def test_what_a_tagger_was_taught_is_read_from_its_folder_and_a_domain_it_lacks_
     folder = saved()
     description = json.loads((folder / "tagger.json").read_text())
     domain = next(iter(description["tag_set"]["domains"]))
-    assert read_domain_of_new_text(folder) == domain
-    assert list(read_types(folder, domain)) == description["tag_set"]["domains"][domain]
+    assert read_description(folder).domain == domain
+    assert list(read_description(folder).list_types(domain)) == description["tag_set"]["domains"][domain]
     (folder / "tagger.json").write_text(json.dumps({**description, "domain_of_new_text": "elsewhere"}))
     with pytest.raises(CrossNERError, match="no domain of its tag set is called 'elsewhere'"):
-        read_domain_of_new_text(folder)
+        read_description(folder)

@@ -36,7 +36,13 @@ def design(tiny_encoder_folder):
 def test_base_is_the_untouched_encoder_and_words_alone_start_without_any(tiny_encoder_folder, run, design):
     start = find(run, "base", design)
     digest = digest_folder(tiny_encoder_folder)
-    assert start == Start("base", None, digest, lineage=[{"encoder": str(tiny_encoder_folder), "digest": digest}])
+    assert start == Start(
+        "base",
+        None,
+        digest,
+        lineage=[{"encoder": str(tiny_encoder_folder), "digest": digest}],
+        encoder=str(tiny_encoder_folder),
+    )
     assert start.folder_for(7) is None
     assert find_start(run, "base", None, wanted_by="finetune") == Start("base", None, "nothing")
     with pytest.raises(CrossNERError, match="not-there"):

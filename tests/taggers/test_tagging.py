@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import score
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
@@ -74,7 +74,7 @@ class OneOfSeveral:
 @pytest.fixture(scope="module")
 def tagger(tiny_encoder_folder):
     torch.manual_seed(3)
-    encoder, _ = load_encoder(str(tiny_encoder_folder))
+    encoder, _ = TransformerEncoder.from_pretrained(str(tiny_encoder_folder))
     tag_set = TagSet({"news": ("person", "place"), "songs": ("artist",)})
     return LinearTagger(encoder, tag_set, LinearTagger.Hyperparameters()).eval()
 
@@ -127,7 +127,9 @@ def make(tiny_encoder_folder: Path) -> Any:
     def make_tagger(**inputs: Any) -> Tagger:
         torch.manual_seed(3)
         reads = WordInputs(word_size=5, character_size=3, **inputs)
-        transformer = None if reads.transformer == "none" else load_encoder(str(tiny_encoder_folder))[0]
+        transformer = (
+            None if reads.transformer == "none" else TransformerEncoder.from_pretrained(str(tiny_encoder_folder))[0]
+        )
         strings = None if reads.strings == "none" else make_strings()
         encoder = WordEncoder(collect_vocabulary(SENTENCES, reads), reads, transformer, strings=strings)
         method = find_method("bilstm-crf")
@@ -291,7 +293,11 @@ def test_the_bins_hold_every_entity_once(entities: list[ScoredEntity]) -> None:
 
 
 def test_numbers_in_the_folder_are_read_back_and_what_are_none_is_told(tmp_path: Path) -> None:
-    description: dict[str, Any] = {"method": "linear", "hyperparameters": {}, "tag_set": {}}
+    description: dict[str, Any] = {
+        "method": "linear",
+        "hyperparameters": {},
+        "tag_set": {"domains": {"news": ["person"]}, "scheme": "bio"},
+    }
     description |= {"domain_of_new_text": "news", "taught_types": []}
     found = fit_calibration(too_sure(50, 4))
     (tmp_path / "tagger.json").write_text(json.dumps(description))

@@ -39,6 +39,7 @@ class BiLSTMCRFTagger(WordTagger):
         output_dropout: float = rate(0.0, "Share of the values dropped after the last layer.")
         legal: bool = setting(True, "Give only tag sequences that the scheme allows.")
 
+    hyper: Hyperparameters
     terms = ("crf",)
     rows = Rows(tags={f"tag_layer.{name}": dimensions for name, dimensions in TAG_DIMENSIONS.items()})
     paper = Paper(

@@ -52,6 +52,7 @@ class CoachTagger(DescribedTagger):
         settings={"word_size": "300", "input_dropout": "0.5", "characters": "none", "legal": "false"},
         options={**UNPUBLISHED_FOR_WORDS, "batch_size": 32, "head_learning_rate": 1e-4, "upsample": 10},
     )
+    hyper: Hyperparameters
     boundary_of_tag: Tensor
     type_of_tag: Tensor
     tag_of: Tensor

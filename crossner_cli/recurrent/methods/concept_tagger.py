@@ -75,6 +75,7 @@ class ConceptTagger(DescribedTagger):
             "upsample": None,
         },
     )
+    hyper: Hyperparameters
     first_tags: Tensor
     type_row: Tensor
     class_of_tag: Tensor

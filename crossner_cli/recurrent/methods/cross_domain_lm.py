@@ -128,6 +128,8 @@ class CrossDomainLM(MultiTaskTagger):
             """True if the loss of types is switched on."""
             return bool(self.entity_weight)
 
+    hyper: Hyperparameters
+
     def __init__(self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
         self.lstm: BiLSTM | GeneratedBiLSTM = BiLSTM(encoder.output_dim, hyper.lstm_size)

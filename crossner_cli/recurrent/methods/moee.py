@@ -42,6 +42,7 @@ class MoEETagger(WordTagger):
         types={"gate.weight": (0,), "gate.bias": (0,), "experts.weight": (0,), "experts.bias": (0,)},
     )
     paper = MTLTagger.paper
+    hyper: Hyperparameters
     type_row: Tensor
     entity_class: Tensor
 

@@ -56,6 +56,7 @@ class MTLTagger(WordTagger):
             "upsample": None,
         },
     )
+    hyper: Hyperparameters
     entity_class: Tensor
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:

@@ -83,6 +83,7 @@ class MultiCellTagger(MultiTaskTagger):
         settings={**MultiTaskTagger.paper.settings, "raw_minimum": "1"},
         without_target_labels={"entity_weight": "0.1", "attention_weight": "0.5"},
     )
+    hyper: Hyperparameters
     runs: Tensor
     type_of_tag: Tensor
 

@@ -92,6 +92,8 @@ class MultiTaskLSTM(MultiTaskTagger):
                     hint="Set adversary=dann or adversary=grad, or take target-lm and source-lm out of tasks.",
                 )
 
+    hyper: Hyperparameters
+
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
         size = hyper.lstm_size

@@ -73,6 +73,7 @@ class RobustTagger(ConceptTagger):
             return [*super().described_words(types), *examples]
 
     rows = Rows(types={**ConceptTagger.rows.types, "examples": (0,), "is_example": (0,)})
+    hyper: Hyperparameters
     examples: Tensor
     is_example: Tensor
 
