@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -28,9 +28,8 @@ class DescribedInputs(WordInputs):
     needs_even_width: ClassVar[bool] = False
     descriptions: str = setting(
         "",
-        "Words that describe types, as MISC=nationality or event;PER=name of a person. Other types keep the vectors of"
-        " the start; without a start their names describe them.",
-        of_stage=True,
+        "Words that describe types, as MISC=nationality or event;PER=name of a person. The other types are described by"
+        " their names.",
     )
 
     def __post_init__(self) -> None:
@@ -79,23 +78,11 @@ class DescribedTagger(WordTagger, ABC):
         self.register_buffer("descriptions", rows)
 
     def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Return the tensors of a start, given its tags and settings, with the descriptions given to this tagger."""
-        rows = old.get("descriptions")
-        if rows is None or rows.shape[1:] != self.descriptions.shape[1:]:
-            return old
-        given = read_descriptions(self.hyper.descriptions)
-        return {**old, "descriptions": replace_rows(rows, tag_set, self.descriptions, self.tag_set, given)}
+        """Return the tensors of a start without those that describe types, which each tagger is given again."""
+        described = dict(self.named_buffers())
+        return {name: value for name, value in old.items() if name not in described}
 
 
 def read_descriptions(text: str) -> dict[str, tuple[str, ...]]:
     """Read ``type=word word;type=word``, the words that describe each type; refuse any other text."""
     return parse_type_words(text, "descriptions", "MISC=nationality or event;PER=name of a person", str.split)
-
-
-def replace_rows(old: Tensor, old_set: TagSet, new: Tensor, new_set: TagSet, types: Iterable[str]) -> Tensor:
-    """Return a copy of the old rows, (1 + E, ...), with the new rows of some types that both sets have."""
-    rows = old.clone()
-    for name in types:
-        if name in new_set.types and name in old_set.types:
-            rows[1 + old_set.types.index(name)] = new[1 + new_set.types.index(name)]
-    return rows

@@ -140,7 +140,7 @@ def carry_over(tagger: Tagger, folder: Path, carried: CarryOver) -> None:
         has_rows = has_rows or bool(dimensions)
     carried.add(len(taken), fresh, [name for name in old if name not in taken])
     # Where weights that tell a type from others have another size, a bias or transitions alone carry no type over.
-    carries = has_rows and not lost_rows
+    carries = (has_rows or not by_rows) and not lost_rows
     carried.carried_types = [each for each in new_set.types if carries and each in taught]
     carried.fresh_types = [each for each in new_set.types if each not in carried.carried_types]
 

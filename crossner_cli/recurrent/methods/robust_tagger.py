@@ -12,17 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.type_descriptions import describe_type, parse_type_words
 from crossner_cli.layers.settings import setting
 from crossner_cli.methods.contract import Rows
-from crossner_cli.recurrent.described import read_descriptions, replace_rows
 from crossner_cli.recurrent.methods.concept_tagger import ConceptTagger
 from crossner_cli.recurrent.word_encoder import WordEncoder
 
@@ -56,10 +53,9 @@ class RobustTagger(ConceptTagger):
         examples: str = setting(
             "",
             "Words that are entities of a type, as politician=Merkel+Obama;country=Chile+Kenya; \\+ is a + of a word."
-            " Other types keep those of the start; without a start, person, location, organisation and misc"
-            " have the published ones, and all others their description. Examples are static vectors, so embeddings"
-            " make them meaningful: all unknown words look alike.",
-            of_stage=True,
+            " Of the others, person, location, organisation and misc have the published ones, and the rest their"
+            " description. Examples are static vectors, so embeddings make them meaningful: all unknown words look"
+            " alike.",
         )
 
         def __post_init__(self) -> None:
@@ -84,26 +80,6 @@ class RobustTagger(ConceptTagger):
         self.register_buffer("examples", examples)  # x, (1 + E, J, D)
         self.register_buffer("is_example", is_example)  # (1 + E, J)
         self.example_weight = nn.Parameter(torch.empty(size).uniform_(-0.01, 0.01))  # w_a
-
-    def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Return the tensors of a start, with the descriptions and examples that are given to this tagger instead.
-
-        A list of the start that is longer than those of this tagger is cut.
-        """
-        old = super().adopt(old, tag_set, settings)
-        examples, is_example = old.get("examples"), old.get("is_example")
-        if examples is None or is_example is None or examples.shape[2] != self.examples.shape[2]:
-            return old
-        given, before = read_examples(self.hyper.examples), read_examples(settings.get("examples", ""))
-        # Of a type without examples its description is one.
-        described = read_descriptions(self.hyper.descriptions)
-        changed = [*given, *(name for name in described if not example_words(name, {**before, **given}))]
-        examples, is_example = resize_lists(examples, is_example, self.examples.shape[1])
-        return {
-            **old,
-            "examples": replace_rows(examples, tag_set, self.examples, self.tag_set, changed),
-            "is_example": replace_rows(is_example, tag_set, self.is_example, self.tag_set, changed),
-        }
 
     @torch.no_grad()
     def _look_up_examples(self, encoder: WordEncoder) -> tuple[Tensor, Tensor]:
@@ -134,12 +110,6 @@ def read_examples(text: str) -> dict[str, tuple[str, ...]]:
         return [word.replace(r"\+", "+") for word in re.split(r"(?<!\\)\+", listed)]
 
     return parse_type_words(text, "examples", "politician=Merkel+Obama;country=Chile+Kenya", split)
-
-
-def resize_lists(examples: Tensor, is_example: Tensor, places: int) -> tuple[Tensor, Tensor]:
-    """Give lists of examples, (N, J, D) and (N, J), a number of places; later ones are cut off."""
-    more = max(0, places - examples.shape[1])
-    return functional.pad(examples, (0, 0, 0, more))[:, :places], functional.pad(is_example, (0, more))[:, :places]
 
 
 def example_words(entity_type: str, given: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
