@@ -121,7 +121,7 @@ class MaskedLanguageModel(nn.Module):
 
         Args:
             encoder: A Hugging Face name, a folder or ``minilm``.
-            attention: As for ``load_encoder``.
+            attention: As for ``TransformerEncoder.from_pretrained``.
 
         Raises:
             CrossNERError: It cannot be read, is no encoder with a masked-LM form, or lacks weights of the encoder.

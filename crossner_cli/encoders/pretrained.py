@@ -126,7 +126,7 @@ def load_weights(encoder: str, folder: str, config: Any, attention: str | None) 
         encoder: As the user named it.
         folder: A model folder or a Hugging Face name.
         config: Its configuration.
-        attention: As for ``load_encoder``.
+        attention: As for ``TransformerEncoder.from_pretrained``.
 
     Returns:
         The model, and which tensors were loaded, new and left.
