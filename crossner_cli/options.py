@@ -332,7 +332,7 @@ class Export(Compute):
 
 @dataclass(frozen=True, kw_only=True)
 class Report(Command):
-    """Put many runs into one table or curve. It makes no stage."""
+    """Put many runs into one table or curve, and compare their models. It makes no stage."""
 
     command = "report"
     makes_stage: ClassVar[bool] = False
@@ -342,6 +342,10 @@ class Report(Command):
     split: Literal["dev", "test", "folds"] = option(
         "test", "Sentences that were scored on; folds: those of cross-validate."
     )
+    baseline: str | None = option(
+        None, "Model to compare the others with, as [RUN/][STAGE/]NAME; default: of two, the first."
+    )
+    published: bool = option(False, "Show what papers report for such methods on these targets.")
     x: str | None = option(
         None, "Draw F1 against train-sentences, corpus-share, label-size, epoch (dev F1), or any option or setting."
     )

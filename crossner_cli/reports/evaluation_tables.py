@@ -50,7 +50,7 @@ def result_tables(result: EvaluateResult, _: Manifest | None = None, *, is_short
     if within:
         verdict = describe_verdict(within[0], len(models))
     others = [each for each in comparisons if not each.get("is_within")]
-    blocks = comparison_tables(others)
+    blocks = comparison_tables(others, "comparisons in scores.json")
     blocks += [
         Line(verdict, is_headline=True),
         _scores(models, f"{place}: {size}", is_short=is_short),
@@ -178,40 +178,54 @@ def _reliability(models: Models, split: str | None) -> list[Block]:
     return blocks
 
 
-def comparison_tables(comparisons: Sequence[Record]) -> list[Block]:
-    """Show comparisons, as ``compare_models`` makes them, as a row each, and one alone by type, too."""
+def comparison_tables(comparisons: Sequence[Record], details_in: str) -> list[Block]:
+    """Show comparisons as a row each, and one alone by type, too.
+
+    Args:
+        comparisons: As ``compare_models`` makes them; none shows nothing.
+        details_in: Place of the details, for readers of several.
+    """
     if not comparisons:
         return []
-    comparisons = [_tell_apart(each) for each in comparisons]
+    comparisons = [_with_full_names(each) for each in comparisons]
     # The best model against its strongest opponent; the clearest of many differences would be chance's choice.
     best = max(comparisons, key=lambda each: (each["f1"]["mean"], each["against_f1"]["mean"]))
     blocks: list[Block] = [Line(describe_verdict(best), is_headline=True), _overview(comparisons)]
-    blocks.append(_by_type(best) if len(comparisons) == 1 else Line("By entity type: comparisons in scores.json"))
+    blocks.append(_by_type(best) if len(comparisons) == 1 else Line(f"By entity type: {details_in}"))
+    sentences = " or ".join(map(figures.count, sorted({each["sentences"]["all"] for each in comparisons})))
     seeds = "several seeds: intervals and p allow for other seeds, too"
     if any(max(each["runs"]) == 1 for each in comparisons):
         seeds = "one seed a side: about these two trained taggers, not about how they were trained"
     return [
         *blocks,
-        Line(
-            f"Paired on {figures.count(best['sentences']['all'])} sentences, {figures.count(best['resamples'])}"
-            f" resamples, read as {best['mode']}"
-        ),
+        Line(f"Paired on {sentences} sentences, {figures.count(best['resamples'])} resamples, read as {best['mode']}"),
         Line(f"p: the larger of bootstrap's and randomisation's (p swapped); {seeds}"),
     ]
 
 
-def _tell_apart(comparison: Record) -> Record:
-    """A comparison of two models of one name with the place of the other one."""
-    if comparison["model"] != comparison["against"]:
-        return comparison
-    return {**comparison, "against": f"{comparison['against']} of {comparison['against_place']}"}
+def _with_full_names(comparison: Record) -> Record:
+    """A comparison whose models are named with an unusual decoding, and with their places where these differ.
+
+    The other model is also named with its place if both have the same label.
+    """
+    places = {"model": comparison.get("place"), "against": comparison["against_place"]}
+    is_elsewhere = places["model"] not in (None, places["against"])
+    named = {}
+    for side, decoding in (("model", "decoding"), ("against", "against_decoding")):
+        found = comparison.get(decoding, "trained")
+        named[side] = comparison[side] if found == "trained" else f"{comparison[side]} ({found})"
+        if is_elsewhere or (side == "against" and comparison["model"] == comparison["against"]):
+            named[side] += f" of {places[side]}"
+    return {**comparison, **named}
 
 
 def _overview(comparisons: Sequence[Record]) -> Table:
+    has_targets = len({each.get("target") for each in comparisons}) > 1
     rows: list[Row] = [
         (
             each["model"],
             each["against"],
+            *([each.get("target", "")] if has_targets else []),
             format_average(each["f1"]),
             format_average(each["against_f1"]),
             figures.signed(each["difference"]),
@@ -222,18 +236,9 @@ def _overview(comparisons: Sequence[Record]) -> Table:
         )
         for each in comparisons
     ]
-    columns = (
-        "model",
-        "against",
-        "F1",
-        "F1 against",
-        "difference",
-        _interval_name(comparisons[0]),
-        "p",
-        "p\nswapped",
-        "won/lost/tied",
-    )
-    return Table("Compared on the same sentences", columns, rows, texts=(0, 1))
+    names = ("model", "against", "target") if has_targets else ("model", "against")
+    scores = ("F1", "F1 against", "difference", _interval_name(comparisons[0]), "p", "p\nswapped", "won/lost/tied")
+    return Table("Compared on the same sentences", (*names, *scores), rows, texts=tuple(range(len(names))))
 
 
 def _by_type(comparison: Record) -> Table:

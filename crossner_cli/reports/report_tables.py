@@ -1,4 +1,4 @@
-"""The result of ``report``, its lines and tables: curves, and models by target."""
+"""The result of ``report``, its lines and tables: comparisons, curves, models by target, published numbers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from crossner_cli import figures
 from crossner_cli.errors import CrossNERError
 from crossner_cli.reports.blocks import Block, Line, Table, heading, renamed, short_names
 from crossner_cli.reports.columns import COLUMNS, make_rows, titles
+from crossner_cli.reports.evaluation_tables import comparison_tables
+from crossner_cli.reports.published import published_tables
 from crossner_cli.reports.runs import MeasuredModel, Provenance
 from crossner_cli.run.directory import Manifest
 from crossner_cli.run.results import Record
@@ -55,7 +57,9 @@ class ReportResult:
 
     split: str
     models: list[Record]  # one a model and seed: place, provenance and scores
+    comparisons: list[Record]
     curves: Curves | None
+    published: list[Record]  # printed numbers of methods and regimes that were measured
     notes: list[str]  # what was left out or should not be compared
     output: str | None
     written: list[str]  # the files in the folder ``output``
@@ -119,11 +123,16 @@ def _add_until_unique(
 
 
 def report_tables(result: ReportResult, _: Manifest | None = None) -> list[Block]:
-    """Show what a report found: curves first, where there are any."""
+    """Show what a report found: the comparison first, where there is one."""
     shown = short_names(dict.fromkeys(row["model"] for row in result.models))
-    blocks: list[Block] = [] if result.curves is None else [_curve_table(result.curves)]
+    details = f"{result.output}/{JSON}" if result.written else "give --output DIR"
+    blocks = comparison_tables(renamed(result.comparisons, ("model", "against"), shown), details)
+    if result.curves is not None:
+        blocks.append(_curve_table(result.curves))
     if result.models:
         blocks += _model_tables(renamed(result.models, ("model",), shown), is_first=not blocks)
+    if result.published:
+        blocks += published_tables(pandas.DataFrame(result.published))
     blocks += [Line(f"{name} is {label}") for label, name in shown.items() if name != label]
     blocks += [Line(f"Note: {note}") for note in result.notes]
     if result.written:

@@ -49,6 +49,20 @@ class MeasuredModel:
         """The name of the model in its evaluate stage."""
         return self.model.label
 
+    @property
+    def place(self) -> str:
+        """The full name of the model."""
+        return f"{self.run}/{self.stage}/{self.label}"
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """What two models must share to be compared: the target and the reading of tags."""
+        return self.result.domain, self.result.mode
+
+    def is_called(self, name: str) -> bool:
+        """True for the end of its full name, with or without the evaluate stage."""
+        return any(f"/{place}".endswith(f"/{name}") for place in (self.place, f"{self.run}/{self.label}"))
+
 
 @dataclass
 class Measurements:

@@ -1,10 +1,13 @@
-"""``crossner report``: many runs as one table or curve. It reads manifests and makes no stage."""
+"""``crossner report``: many runs as one table, curve or comparison. It reads manifests and makes no stage."""
 
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.finished import FOLDS, OUT_OF_FOLD
@@ -12,10 +15,11 @@ from crossner_cli.options import Report
 from crossner_cli.reports.blocks import to_markdown
 from crossner_cli.reports.columns import make_rows
 from crossner_cli.reports.plots import check_plots, plot_curves
+from crossner_cli.reports.published import mark_comparable, read_published
 from crossner_cli.reports.report_tables import JSON, ReportResult, draw_curves, report_tables
-from crossner_cli.reports.runs import read_runs
+from crossner_cli.reports.runs import MeasuredModel, read_runs
 from crossner_cli.run.directory import Manifest, RunDirectory
-from crossner_cli.run.progress import Notice, Work
+from crossner_cli.run.progress import Notice, Progress, Work
 from crossner_cli.run.storage import check_output_folder, output_folder, write_csv, write_json
 
 COMMAND = "report"
@@ -29,7 +33,8 @@ def run(run: RunDirectory, options: Report) -> Work[Manifest]:
         A record of the form of a manifest, stored nowhere but in ``--output``.
 
     Raises:
-        CrossNERError: There is no such run, or nothing to show.
+        CrossNERError: There is no such run or baseline, nothing to show, or runs to compare were scored on other
+            sentences.
     """
     began = time.perf_counter()
     if options.output is not None:
@@ -50,10 +55,13 @@ def run(run: RunDirectory, options: Report) -> Work[Manifest]:
             f"There are no {options.split} scores in {', '.join(map(str, paths))}.",
             hint="crossner evaluate --run DIR scores the models of a run; --x epoch shows dev F1 of what is trained.",
         )
+    comparisons = yield from _compare(models, options.baseline, notes)
     result = ReportResult(
         split=options.split,
         models=[row for model in models for row in make_rows(model)],
+        comparisons=comparisons,
         curves=curves,
+        published=_published(models, notes) if options.published else [],
         notes=notes,
         output=str(options.output) if options.output is not None else None,
         written=[],
@@ -86,3 +94,74 @@ def _write(folder: Path, record: Manifest, result: ReportResult) -> ReportResult
         (draft / MARKDOWN).write_text(text, "utf-8", "backslashreplace")
         write_json(draft / JSON, {**record, "result": dataclasses.asdict(result)})
     return result
+
+
+def _compare(models: Sequence[MeasuredModel], baseline: str | None, notes: list[str]) -> Work[list[dict[str, Any]]]:
+    """Compare models with the baseline; without one, the two of the highest F1 if all are of one target read alike."""
+    if baseline is not None:
+        pairs = _pairs_with(baseline, models)
+        compared = {id(model) for pair in pairs for model in pair}
+        others = [model.place for model in models if id(model) not in compared]
+        if others:
+            notes.append(f"Not compared, without {baseline} on the same target read alike: {', '.join(others)}.")
+    else:
+        ranked = sorted(models, key=lambda each: each.model.scores.f1.mean or 0.0, reverse=True)
+        pairs = [(ranked[0], ranked[1])] if len(ranked) > 1 and len({each.kind for each in models}) == 1 else []
+    if not pairs:
+        return []
+    from crossner_cli.evaluation.comparison import CountedModel, compare_models  # loads scikit-learn
+
+    counted: dict[int, CountedModel] = {}
+    found: list[dict[str, Any]] = []
+    for number, (one, other) in enumerate(pairs, start=1):
+        try:
+            for each in (one, other):
+                if id(each) not in counted:
+                    counted[id(each)] = CountedModel(each.model, "strict" if other.result.mode == "strict" else "conll")
+            comparison = compare_models(counted[id(one)], counted[id(other)])
+        except CrossNERError as error:
+            if baseline is not None:
+                raise
+            notes.append(f"Not compared: {error.problem}")
+            continue
+        place = {"target": other.result.domain, "run": str(one.run), "place": one.model.place}
+        decodings = {"decoding": one.result.decoding, "against_decoding": other.result.decoding}
+        found.append({**place, **decodings, **comparison})
+        yield Progress("compare", number, len(pairs), "models", {})
+    return found
+
+
+def _pairs_with(baseline: str, models: Sequence[MeasuredModel]) -> list[tuple[MeasuredModel, MeasuredModel]]:
+    """Pair every model with the baseline on its target.
+
+    Raises:
+        CrossNERError: No model has that name, or several on one target.
+    """
+    named = [model for model in models if model.label == baseline]
+    named = named or [model for model in models if model.is_called(baseline)]
+    if not named:
+        labels = ", ".join(dict.fromkeys(model.label for model in models))
+        raise CrossNERError(
+            f"--baseline {baseline!r} is none of the models (there are: {labels or 'none'}).",
+            hint="Give a model's name, STAGE/NAME with the evaluate stage's, RUN/NAME or RUN/STAGE/NAME.",
+        )
+    pairs = []
+    for chosen in named:
+        alike = [other.place for other in named if other.kind == chosen.kind]
+        if len(alike) > 1:
+            raise CrossNERError(
+                f"--baseline {baseline!r} stands for several models on {chosen.result.domain}: {', '.join(alike)}.",
+                hint=f"Name one of these: --baseline {shlex.quote(alike[-1])}",
+            )
+        pairs += [(model, chosen) for model in models if model is not chosen and model.kind == chosen.kind]
+    return pairs
+
+
+def _published(models: Sequence[MeasuredModel], notes: list[str]) -> list[dict[str, Any]]:
+    """Find what the papers print of the targets, for the methods and regimes that were measured."""
+    rows = read_published({model.result.domain for model in models})
+    rows = rows[mark_comparable(rows, [model.provenance for model in models if model.provenance is not None])]
+    if rows.empty:
+        notes.append("The five papers print no F1 of these methods and regimes on these targets.")
+    records: list[dict[str, Any]] = rows.to_dict("records")
+    return records

@@ -184,7 +184,7 @@ def test_of_several_comparisons_the_best_model_against_its_strongest_opponent_co
     compared = compare_models(models["laner"], models["linear"])
     better, clearer = {"mean": 90.0, "deviation": 1.0}, {**compared, "p": 0.0}
     strongest = {**compared, "f1": better, "against_f1": better, "p": 0.9, "against": "the strongest"}
-    blocks = comparison_tables([clearer, {**strongest, "against_f1": compared["f1"], "p": 0.0}, strongest])
+    blocks = comparison_tables([clearer, {**strongest, "against_f1": compared["f1"], "p": 0.0}, strongest], "")
     assert isinstance(blocks[0], Line) and "the strongest" in blocks[0].text
 
 

@@ -1,4 +1,4 @@
-"""Reports of many runs: tables, files, and what is noted of what is missing."""
+"""Reports of many runs: tables, comparisons, published numbers, files, and what is noted of what is missing."""
 
 import csv
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from builders.results import assert_fits
-from builders.runs import damage, make_run, random_gold, write_evaluation, write_prepared
+from builders.runs import damage, make_run, random_gold, write_evaluation, write_prepared, write_tagger
 from typer.testing import CliRunner
 
 from crossner_cli.cli import app
@@ -120,11 +120,52 @@ def test_runs_without_scores_are_refused(tmp_path: Path) -> None:
         go(make_run(tmp_path / "run", {"linear": {"1": 0.3}}), split="dev")
 
 
+def test_two_models_are_compared_and_more_with_the_baseline_named(two_targets: list[Path]) -> None:
+    (only,) = go(two_targets[0]).comparisons
+    assert (only["model"], only["against"]) == ("laner", "linear")
+    assert go(*two_targets).comparisons == []
+    found = go(*two_targets, baseline="linear").comparisons
+    assert [(one["model"], one["target"]) for one in found] == [("laner", "music"), ("laner", "ai")]
+    result = go(*two_targets, baseline="ai/laner")
+    (one,) = result.comparisons
+    assert (one["model"], one["against"], one["target"]) == ("linear", "laner", "ai")
+    assert any(note.startswith("Not compared, without ai/laner") and "music" in note for note in result.notes)
+    assert "+" in lines_of(report_tables(go(two_targets[0]))[:1])
+    with pytest.raises(CrossNERError, match="'coach' is none of the models .*linear, laner"):
+        go(*two_targets, baseline="coach")
+
+
+def test_a_baseline_that_stands_for_several_models_is_refused_with_their_names(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / str(number), {"linear": {str(number): 0.3}}) for number in (1, 2)]
+    with pytest.raises(CrossNERError, match="several models on music: .*/1/evaluate/linear, .*/2/evaluate/linear"):
+        go(*runs, baseline="linear")
+    assert len(go(*runs, baseline=f"{runs[0]}/linear").comparisons) == 1
+    write_evaluation(runs[0] / "any", WORDS, GOLD, {"linear": {"1": damage(GOLD, 0.4, 1)}})
+    with pytest.raises(CrossNERError, match=r"any/linear, .*evaluate/linear\.") as error:
+        go(runs[0], baseline="linear")
+    assert f"--baseline {runs[0]}/evaluate/linear" in error.value.hint
+    for name in ("any/linear", "1/any/linear", f"{runs[0]}/any/linear"):
+        (found,) = go(runs[0], baseline=name).comparisons
+        assert found["against_place"] == str(runs[0] / "any")
+
+
+def test_runs_of_other_test_sentences_are_not_compared(tmp_path: Path) -> None:
+    first = make_run(tmp_path / "1", {"linear": {"1": 0.3}})
+    second = make_run(tmp_path / "2", {"laner": {"1": 0.3}})
+    changed = [["else", *WORDS[0][1:]], *WORDS[1:]]
+    inputs = {"laner": write_tagger(second, "laner", method="laner")}
+    write_evaluation(second / "evaluate", changed, GOLD, {"laner": {"1": damage(GOLD, 0.3, 1)}}, inputs=inputs)
+    result = go(first, second)
+    assert result.comparisons == [] and "Not compared: Sentence 1 has other words" in result.notes[-1]
+    with pytest.raises(CrossNERError, match="Sentence 1 has other words"):
+        go(first, second, baseline="linear")
+
+
 def test_the_files_of_a_report_are_whole_and_the_same_each_time(tmp_path: Path, two_targets: list[Path]) -> None:
     pytest.importorskip("matplotlib")
     output = tmp_path / "out" / "report"
     output.parent.mkdir()
-    options: dict[str, Any] = {"x": "epoch", "output": output}
+    options: dict[str, Any] = {"x": "epoch", "baseline": "linear", "published": True, "output": output}
     result = go(*two_targets, **options)
     names = {"report.json", "report.csv", "report.md", "curve.csv", "curve-epoch.png", "curve-epoch.svg"}
     assert {path.name for path in output.iterdir()} == names == set(result.written)
@@ -156,19 +197,35 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(tmp_path, two_targ
     assert go(*two_targets, x="epoch").curves
 
 
+def test_published_numbers_stand_apart_with_their_encoder(two_targets: list[Path], tmp_path: Path) -> None:
+    result = go(*two_targets, published=True, output=tmp_path / "report")
+    measured = table_of(result, "test F1")
+    table = table_of(result, "Published, not measured here: Liu et al. (2021), CrossNER, table 2")
+    assert ("BERT tagger; directly fine-tune; w/o DAPT; bert-base-cased", "none", "66.59", "50.37") in table.rows
+    assert not {"66.59", "50.37"} & {cell for row in measured.rows for cell in row}
+    assert "before their labels were corrected" in lines_of(report_tables(result))
+    assert "Multi-Cell LSTM" not in (tmp_path / "report" / "report.md").read_text(), "another method"
+    run = make_run(tmp_path / "run", {"linear": {"1": 0.3}}, target="chess")
+    assert any("The five papers print no F1" in note for note in go(run, published=True).notes)
+
+
 @pytest.mark.parametrize("width", [80, 100])
 def test_every_table_fits_and_its_column_heads_stay_whole(tmp_path, width, monkeypatch):
     shares = {"linear": {"1": 0.4, "2": 0.5}, "multi-cell-lstm": {"1": 0.2, "2": 0.3}}
     for count, target in ((10, "literature"), (20, "literature"), (30, "music")):
         make_run(tmp_path / f"{target}-{count}", shares, target=target, train=count)
     one = tmp_path / "literature-10"
-    for result in (go(one), go(tmp_path), go(one, x="train-sentences")):
+    for result in (go(one), go(tmp_path, published=True), go(one, baseline="linear", x="train-sentences")):
         assert_fits(report_tables(result), width, monkeypatch)
 
 
 def test_the_command_shows_tables_or_json(two_targets: list[Path]) -> None:
-    shown = CliRunner().invoke(app, ["report", *map(str, two_targets)])
-    assert shown.exit_code == 0 and "the highest of 4" in shown.stdout and "laner" in shown.stdout
+    shown = CliRunner().invoke(app, ["report", *map(str, two_targets), "--baseline", "linear"])
+    assert (
+        shown.exit_code == 0
+        and "no measurable difference between laner and linear on music" in shown.stdout
+        and "laner" in shown.stdout
+    )
     as_json = CliRunner().invoke(app, ["report", str(two_targets[0]), "--json"])
     assert json.loads(as_json.stdout)["result"]["models"][0]["model"] == "linear"
     refused = CliRunner().invoke(app, ["report", str(two_targets[0] / "missing")])
