@@ -1,24 +1,19 @@
-"""Selecting sentences by a list of names: ``crossner prepare-data --corpus --entities``, Aho-Corasick, a plain loop.
+"""Selecting sentences by names: ``crossner prepare-data --corpus --entities``, and the search for names alone.
 
 ``python benchmarks/corpus_selection.py`` generates a corpus and a list, and takes some two minutes of one core;
 ``--sentences`` and ``--names`` make it smaller. Seconds are those of the processor, so that other work on the machine
-matters less. The sides that only search tell why names are looked up by hashes of words, and not by an Aho-Corasick
-automaton (the package ``ahocorasick_rs``, whose side is left out where it is not installed): it finds names within
-words too, and its memory and the time to build it grow with all letters of the list.
+matters less.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
-import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +21,10 @@ from measuring import show
 from rich.box import MARKDOWN
 from rich.table import Table
 
-from crossner_cli.corpus.job import Execution, Selection
 from crossner_cli.corpus.levels import write_levels
-from crossner_cli.data.names import read_name_index
-from crossner_cli.data.word_scan import scan_words
+from crossner_cli.corpus.selection import Execution, Selection, find_mentions
+from crossner_cli.data.names import read_names
+from crossner_cli.data.text import PLAIN_WORD
 from crossner_cli.run.progress import exhaust
 
 LETTERS = "etaoinshrdlucmfwypvbgkjqxz"
@@ -38,7 +33,6 @@ FREQUENCIES = np.array(
 )
 TYPES = ("person", "city", "company", "book")
 MIB = 1024
-LINES_OF_PIECE = 2000
 
 
 @dataclass(frozen=True)
@@ -63,12 +57,11 @@ class Cost:
 def main(arguments: Sequence[str] | None = None) -> dict[str, Cost]:
     """Generate, measure, show; return what was measured."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sentences", type=int, default=2_000_000)
+    parser.add_argument("--sentences", type=int, default=1_000_000)
     parser.add_argument("--names", type=int, default=1_400_000)
-    parser.add_argument("--plain-sentences", type=int, default=40_000, help="read by the plain loop")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
-        found = measure(Path(name), given.sentences, given.names, min(given.plain_sentences, given.sentences))
+        found = measure(Path(name), given.sentences, given.names)
     table = Table("side", "sentences/s", "µs/sentence", "list, s", "memory, MiB", "mentions", box=MARKDOWN)
     for side, cost in found.items():
         row = (f"{cost.sentences / cost.seconds:,.0f}", f"{cost.seconds / cost.sentences * 1e6:.2f}")
@@ -78,12 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Cost]:
     return found
 
 
-def measure(folder: Path, sentences: int, names: int, plain_sentences: int) -> dict[str, Cost]:
+def measure(folder: Path, sentences: int, names: int) -> dict[str, Cost]:
     """What each side takes, by name."""
     corpus, listed = generate(folder, sentences, names)
     part = head(corpus, max(1, sentences // 4), folder / "quarter.txt")
     few = head(listed, max(1, names // 100), folder / "few.tsv")
-    small = head(corpus, plain_sentences, folder / "small.txt")
     told = {
         "crossner": (corpus, listed, True),
         "crossner, a quarter of the sentences": (part, listed, True),
@@ -91,10 +83,8 @@ def measure(folder: Path, sentences: int, names: int, plain_sentences: int) -> d
         "crossner, sentences to be found": (part, listed, False),
     }
     found = {side: apart(select, *given) for side, given in told.items()}
-    found["search alone: crossner"] = apart(search, part, listed)
-    if find_spec("ahocorasick_rs"):
-        found["search alone: Aho-Corasick (ahocorasick_rs)"] = apart(search_by_automaton, part, listed)
-    return {**found, "plain Python": apart(select_plainly, small, listed)}
+    found["search alone"] = apart(search, part, listed)
+    return found
 
 
 def generate(folder: Path, sentences: int, names: int) -> tuple[Path, Path]:
@@ -148,10 +138,9 @@ def apart(side, *given) -> Cost:  # type: ignore[no-untyped-def]
 
 
 def select(corpus: Path, names: Path, one_a_line: bool) -> Cost:
-    """The product, in one process."""
-    scan_words("é")  # makes its tables of characters
+    """The command's work, in one process."""
     began = time.process_time()
-    read_name_index([names])
+    _ = read_names([names], cut=PLAIN_WORD.findall).finder
     list_seconds = time.process_time() - began
     began = time.process_time()
     selection = Selection(specialised_types=frozenset({"book"}), one_a_line=one_a_line, execution=Execution(workers=1))
@@ -162,84 +151,18 @@ def select(corpus: Path, names: Path, one_a_line: bool) -> Cost:
 
 
 def search(corpus: Path, names: Path) -> Cost:
-    """The product's search for names, without reading, counting and writing the levels."""
-    scan_words("é")
+    """The search for names, without reading, counting and writing the levels."""
     began = time.process_time()
-    index = read_name_index([names])
+    listed = read_names([names], cut=PLAIN_WORD.findall)
+    _ = listed.finder
     list_seconds = time.process_time() - began
     sentences = mentions = 0
     began = time.process_time()
-    for lines in _pieces(corpus):
-        mentions += len(index.find(scan_words("".join(lines).rstrip("\n"))).names)
-        sentences += len(lines)
-    return Cost(sentences, time.process_time() - began, list_seconds, _most_memory(), mentions)
-
-
-def search_by_automaton(corpus: Path, names: Path) -> Cost:
-    """All names in one Aho-Corasick automaton in Rust, then those matches that are whole words.
-
-    The longest match from the left is taken: the fastest way, though a longer name that is no whole word hides a
-    shorter one that is.
-    """
-    from ahocorasick_rs import AhoCorasick, MatchKind
-
-    began = time.process_time()
-    with names.open(encoding="utf-8") as lines:
-        listed = list(dict.fromkeys(line.partition("\t")[0] for line in lines))
-    automaton = AhoCorasick(listed, matchkind=MatchKind.LeftmostLongest)
-    list_seconds = time.process_time() - began
-    sentences = mentions = 0
-    began = time.process_time()
-    for piece in _pieces(corpus):
-        text = "\n" + "".join(piece)
-        found = np.array(automaton.find_matches_as_indexes(text), np.int64).reshape(-1, 3)
-        codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-        is_letter = (codes > 127) | _letters()[np.minimum(codes, 127)]
-        is_whole = ~is_letter[found[:, 1] - 1] & ~is_letter[np.minimum(found[:, 2], len(codes) - 1)]
-        mentions += int(np.count_nonzero(is_whole))
-        sentences += len(piece)
-    return Cost(sentences, time.process_time() - began, list_seconds, _most_memory(), mentions)
-
-
-def _letters() -> np.ndarray:
-    return np.array([chr(code).isalnum() for code in range(128)])
-
-
-def _pieces(path: Path) -> Iterator[list[str]]:
-    with path.open(encoding="utf-8") as lines:
-        while some := list(islice(lines, LINES_OF_PIECE)):
-            yield some
-
-
-def select_plainly(corpus: Path, names: Path) -> Cost:
-    """What one would write first: words by a regular expression, names in a dictionary by their words."""
-    began = time.process_time()
-    types: dict[tuple[str, ...], str] = {}
-    lengths: dict[str, set[int]] = {}
-    pattern = re.compile(r"\w+(?:[-'.&]\w+)*|[^\w\s]")
-    for line in names.read_text(encoding="utf-8").splitlines():
-        name, _, entity_type = line.partition("\t")
-        words = tuple(pattern.findall(name))
-        types[words] = entity_type
-        lengths.setdefault(words[0], set()).add(len(words))
-    list_seconds = time.process_time() - began
-    began, sentences = time.process_time(), 0
-    counts = dict.fromkeys(("entity", "task", "words"), 0)
     with corpus.open(encoding="utf-8") as lines:
         for line in lines:
+            mentions += len(find_mentions(line, listed)[1])
             sentences += 1
-            words = tuple(pattern.findall(line))
-            counts["words"] += len(words)
-            found, place = set(), 0
-            while place < len(words):
-                sizes = sorted(lengths.get(words[place], ()), reverse=True)
-                size = next((size for size in sizes if words[place : place + size] in types), 0)
-                if size:
-                    found.add(words[place : place + size])
-                place += size or 1
-            counts["entity"] += len(found) >= 2
-            counts["task"] += any(types[name] == "book" for name in found)
-    return Cost(sentences, time.process_time() - began, list_seconds, _most_memory())
+    return Cost(sentences, time.process_time() - began, list_seconds, _most_memory(), mentions)
 
 
 def _most_memory() -> float:

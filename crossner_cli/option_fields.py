@@ -49,7 +49,7 @@ def option(
         envvar: Environment variable that gives the default.
         argument: A positional argument instead of a flag.
         counts: Whether another value makes another result. If not, the option is not compared when a stage is repeated.
-        needs: Options, by field name, without any of which this one has no effect and is refused; ``executor=slurm``
+        needs: Options, by field name, without any of which this one has no effect and is refused; ``encoder=strings``
             needs this value, ``encoder!=strings`` any other.
     """
     typer = {

@@ -13,7 +13,6 @@ labelled_option = partial(option, panel="Labelled data")
 raw_text_option = partial(option, panel="Raw text", needs=("corpus", "source_corpus"))
 level_option = partial(option, panel="Names and corpus levels", needs="entities")
 cluster_option = partial(option, panel="Processes and clusters", counts=False, needs=("corpus", "source_corpus"))
-slurm_option = partial(option, panel="Processes and clusters", counts=False, needs="executor=slurm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +74,6 @@ class PrepareData(Command):
         [], "Raw text of the source domain, for methods that model the language of both. Repeatable.", needs="source"
     )
     sentences_per_line: bool = raw_text_option(False, "Take each line of the corpus as one sentence.")
-    drop_duplicates: bool = raw_text_option(
-        False, "Drop sentences that repeat an earlier one but for case, spaces and the final stop."
-    )
-    names_case: Literal["exact", "ignore"] = level_option("exact", "Find names as written, or in any case.")
     language: str = level_option("en", "Language of the labels in DBpedia files.")
     specialised_types: str | None = level_option(
         None, "Types that make a sentence task-level, as a,b; default: the target's types that the source lacks."
@@ -89,13 +84,9 @@ class PrepareData(Command):
         False, "Also write the selected sentences with the names in them as labels: the data set weak-labels/."
     )
     executor: Literal["local", "slurm", "ray"] = cluster_option(
-        "local", "Where sentences are selected: on this machine, or on a cluster with a shared disk."
+        "local",
+        "Where sentences are selected: on this machine, or on a cluster with a shared disk (the pip extra cluster).",
     )
     workers: int | None = cluster_option(
         None, "Processes that select sentences; default: all cores, on Slurm one per part.", minimum=1
-    )
-    slurm_partition: str | None = slurm_option(None, "Slurm partition.")
-    slurm_time: str = slurm_option("04:00:00", "Slurm time limit of each part.")
-    slurm_arguments: list[str] = slurm_option(
-        [], "Another argument of sbatch, as account=nlp. Repeatable.", "--slurm-argument"
     )

@@ -75,7 +75,6 @@ def test_an_option_is_shown_as_it_is_written_unless_it_has_its_default() -> None
     [
         (Sample(near=2), "--near 2 has no effect without --number or --choice right."),
         (PrepareData(min_entities=3), "--min-entities 3 has no effect without --entities."),
-        (PrepareData(slurm_time="1"), "--slurm-time 1 has no effect without --executor slurm."),
         (Dapt(encoder="strings", masking="token"), "--masking token has no effect with --encoder strings."),
         (Dapt(text="both"), "--text both has no effect without --encoder strings."),
     ],

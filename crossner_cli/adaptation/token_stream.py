@@ -21,7 +21,7 @@ import torch
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 
-from crossner_cli.corpus.selection import Line, MentionedLines, make_join_bit
+from crossner_cli.corpus.mentions import Line, MentionedLines, make_join_bit
 from crossner_cli.data.files import open_lines
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Progress, Work

@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from crossner_cli.corpus.dbpedia import SPECIALISED_CLASSES, RdfNames, expand_types, write_names
-from crossner_cli.corpus.job import Selection
 from crossner_cli.corpus.levels import TEXTS, check_selection, open_work_folder, write_levels
 from crossner_cli.corpus.mediawiki_dump import is_dump
 from crossner_cli.corpus.raw_files import remove_repeated
+from crossner_cli.corpus.selection import Selection
 from crossner_cli.corpus.triples import is_triples
 from crossner_cli.corpus.wikipedia import write_articles
 from crossner_cli.data.labelled import LabelledDomain

@@ -19,19 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from crossner_cli.corpus.blocks import FINGERPRINT, cut_into_parts, find_duplicates
-from crossner_cli.corpus.execution import UnfinishedError, run_pass
-from crossner_cli.corpus.job import FINGERPRINTS, WEAK, Job, Level, Selection
+from crossner_cli.corpus.execution import select_parts
+from crossner_cli.corpus.mentions import COLUMNS, MENTION
+from crossner_cli.corpus.parts import WEAK, Job, UnfinishedError
 from crossner_cli.corpus.raw_files import find_corpus_files
-from crossner_cli.corpus.selection import COLUMNS, MENTION, LevelCounts
+from crossner_cli.corpus.selection import Level, LevelCounts, Selection
+from crossner_cli.corpus.sentences import cut_into_parts
 from crossner_cli.data.leaks import make_leak_key
-from crossner_cli.data.names import NameIndex, read_name_index
+from crossner_cli.data.names import Names, read_names
+from crossner_cli.data.text import PLAIN_WORD
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Notice, Progress, Work
-from crossner_cli.run.storage import save_array
 
 LEVELS: tuple[Level, ...] = ("domain", "entity", "task", "integrated")
-WORK, TEXTS = ".selection", "texts"
+WORK, TEXTS, PARTS = ".selection", "texts", "parts"
 
 
 def write_levels(
@@ -42,9 +43,8 @@ def write_levels(
     With names, ``folder/LEVEL.mentions`` tells where they are: for each mention three little-endian unsigned numbers
     of four bytes, its line from 0, its first character in the line and the character behind its last.
 
-    Memory does not grow with the corpus but for a byte or two a sentence if duplicates are dropped, and the files do
-    not depend on where it runs. What an interrupted call has done stays in ``folder/.selection``, and the same call
-    goes on from there; after any other failure nothing is left.
+    Memory does not grow with the corpus, and the files do not depend on where it runs. What an interrupted call has
+    done stays in ``folder/.selection``, and the same call goes on from there; after any other failure nothing is left.
 
     Args:
         corpus: Files of text, or folders of them.
@@ -63,18 +63,18 @@ def write_levels(
         yield from map(Notice, _describe_left_out(names, levels, selection))
     found_files = find_corpus_files(corpus)
     yield from map(Notice, found_files.notes())
-    files = found_files.files
+    files, lists = found_files.files, tuple(entities)
     if selection.execution.executor != "local":  # processes on other machines have other working folders
         folder, files = folder.absolute(), [path.absolute() for path in files]
+        lists = tuple(path.absolute() for path in lists)
     parts = cut_into_parts(files)
     excluded = frozenset(make_leak_key(" ".join(words)) for words in selection.excluded)
     selected = [name for name in LEVELS[:3] if name in levels or ("integrated" in levels and name != "domain")]
     with open_work_folder(folder) as work:
-        job = Job(work, selection, tuple(selected), parts, excluded)
-        work.mkdir(parents=True, exist_ok=True)
-        if names is not None:
-            names.save(work / "names")
-        counts, found = yield from _run_passes(job)
+        job = Job(work / PARTS, selection, tuple(selected), parts, lists, excluded)
+        job.folder.mkdir(parents=True, exist_ok=True)
+        yield from select_parts(job, names)
+        counts, found = _sum_counts(job)
         _refuse_empty_levels(counts, found, job, names, len(files))
         yield Progress("write the levels", 0, len(levels), "levels")
         _write_levels_of_parts(job, folder, levels, has_names=names is not None)
@@ -84,16 +84,15 @@ def write_levels(
                 _append(drafts / "train.jsonl", _list_files(job, f"{WEAK}.txt"))
     if "integrated" in levels:
         found["integrated"] = found["entity"].plus(found["task"], times=selection.task_upsample)
-    type_sets = names.type_sets if names else ()
     return {
         **_order_counts(counts, names),
         "names": {**names.counts, "types": names.count_types()} if names else None,
-        "levels": {level: found[level].describe(type_sets) for level in levels},
+        "levels": {level: found[level].to_json() for level in levels},
         **({"weak_labels": _describe_weak_labels(job, counts, found)} if selection.weak_labels else {}),
     }
 
 
-def check_selection(entities: Sequence[Path], selection: Selection) -> tuple[NameIndex | None, list[Level]]:
+def check_selection(entities: Sequence[Path], selection: Selection) -> tuple[Names | None, list[Level]]:
     """Read the lists of names, and find the levels to write.
 
     Raises:
@@ -103,7 +102,7 @@ def check_selection(entities: Sequence[Path], selection: Selection) -> tuple[Nam
     selection.execution.check()
     if selection.weak_labels and not entities:
         raise CrossNERError("--weak-labels needs an entity list, and none was given.", hint="Add --entities LIST.")
-    names = read_name_index(entities, case=selection.names_case) if entities else None
+    names = read_names(entities, cut=PLAIN_WORD.findall) if entities else None
     level, specialised = selection.level, selection.specialised_types
     if names is None:
         if level not in (None, "domain"):
@@ -128,7 +127,7 @@ def check_selection(entities: Sequence[Path], selection: Selection) -> tuple[Nam
     return names, levels
 
 
-def _describe_left_out(names: NameIndex, levels: list[Level], selection: Selection) -> Iterator[str]:
+def _describe_left_out(names: Names, levels: list[Level], selection: Selection) -> Iterator[str]:
     if selection.level is None and len(levels) < len(LEVELS):
         yield "No specialised types are known, so the task and integrated levels were left out."
     absent = sorted((selection.specialised_types or frozenset()) - set(names.count_types()))
@@ -143,7 +142,7 @@ def open_work_folder(folder: Path) -> Iterator[Path]:
     try:
         yield work
     except (UnfinishedError, OSError, MemoryError, KeyboardInterrupt, GeneratorExit):
-        if not any(work.glob("*/[0-9]*/")) and not any(work.glob(f"{TEXTS}/*.json")):
+        if not any(work.glob(f"{PARTS}/[0-9]*/")) and not any(work.glob(f"{TEXTS}/*.json")):
             _remove(work)
         raise
     except BaseException:
@@ -158,48 +157,26 @@ def _remove(folder: Path) -> None:
         folder.parent.rmdir()  # if it is empty
 
 
-def _run_passes(job: Job) -> Work[tuple[Counter[str], dict[str, LevelCounts]]]:
-    """Do all passes, and sum what was counted in the parts."""
+def _sum_counts(job: Job) -> tuple[Counter[str], dict[str, LevelCounts]]:
+    """Sum what was counted in the parts: sentences read and dropped, and the counts of each level."""
     totals = Counter[str]()
-    if job.selection.drop_duplicates:
-        yield from run_pass(job, "fingerprint")
-        yield Progress("compare sentences", 0, 1, "corpora")
-        totals = _write_duplicates(job)
-        yield Progress("compare sentences", 1, 1, "corpora")
-    yield from run_pass(job, "select")
     levels = {level: LevelCounts() for level in job.outputs}
     for number in range(len(job.parts)):
         counts, found = job.read_counts(number)
         totals.update(counts)
         levels = {level: total.plus(found[level]) for level, total in levels.items()}
+    del totals["characters"]
     return totals, levels
 
 
-def _write_duplicates(job: Job) -> Counter[str]:
-    """Write for each part which of its sentences to leave out, by the fingerprints of all; return their number."""
-    files = [job.part_folder("fingerprint", number) / FINGERPRINTS for number in range(len(job.parts))]
-    joined = job.folder / FINGERPRINTS
-    _append(joined, files)
-    is_repeated = find_duplicates(joined)
-    job.duplicates_path(0).parent.mkdir(exist_ok=True)
-    place = 0
-    for number, file in enumerate(files):
-        rows = file.stat().st_size // FINGERPRINT.itemsize
-        save_array(job.duplicates_path(number), is_repeated[place : place + rows])
-        place += rows
-    joined.unlink()
-    return Counter({"dropped_duplicates": int(is_repeated.sum())})
-
-
 def _refuse_empty_levels(
-    counts: Counter[str], found: dict[str, LevelCounts], job: Job, names: NameIndex | None, files: int
+    counts: Counter[str], found: dict[str, LevelCounts], job: Job, names: Names | None, files: int
 ) -> None:
     empty = next((level for level in job.levels if not found[level].sentences), None)
     if empty is None:
         return
     chosen = job.selection
     read = f"{counts['sentences']} sentences in {files} files, {counts['dropped_leaks']} of them dropped as leaks"
-    read += f", {counts['dropped_duplicates']} as duplicates" if counts["dropped_duplicates"] else ""
     if names is None or empty == "domain":
         hint = f"Give {chosen.flag} files that hold text; sentences of dev and test are left out."
         raise CrossNERError(f"{chosen.flag}: the corpus level {empty!r} is empty: {read}.", hint=hint)
@@ -213,16 +190,16 @@ def _refuse_empty_levels(
     )
 
 
-def _order_counts(counts: Counter[str], names: NameIndex | None) -> dict[str, int]:
+def _order_counts(counts: Counter[str], names: Names | None) -> dict[str, int]:
     """Return what was read and dropped, in one order wherever it ran."""
     always = ["documents", "blank_lines", "sentences", "dropped_leaks", *(["sentences_without_names"] if names else [])]
-    others = sorted(key for key in counts if key not in always and not key.startswith(WEAK))
+    others = sorted(key for key in counts if key not in always and not key.startswith((WEAK, "sentences_without")))
     return {key: counts[key] for key in (*always, *others)}
 
 
 def _describe_weak_labels(job: Job, counts: Counter[str], found: dict[str, LevelCounts]) -> dict[str, Any]:
     return {
-        "levels": list(job.weak_levels),
+        "levels": [level for level in job.levels if level in job.weak_levels],
         "sentences": found[WEAK].sentences,
         "mentions": counts["weak_mentions"],
         "dropped_mentions_within_words": counts["weak_mentions_within_words"],
@@ -251,7 +228,7 @@ def _open_drafts(job: Job, folder: Path) -> Iterator[Path]:
 
 
 def _list_files(job: Job, name: str) -> list[Path]:
-    return [job.part_folder("select", number) / name for number in range(len(job.parts))]
+    return [job.part_folder(number) / name for number in range(len(job.parts))]
 
 
 def _append(path: Path, parts: Iterable[Path]) -> None:

@@ -1,242 +1,188 @@
-"""The sentences of each corpus level, thousands at a time: their counts, their mentions of names, and their labels."""
+"""Sentences with the listed names in them, the corpus levels they belong to, and the labels that the names give."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from crossner_cli.corpus.blocks import Block
-from crossner_cli.data.names import NameIndex
+from crossner_cli.data.names import Names, TypeSet
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import Span, to_tags
-from crossner_cli.data.text import find_words
-from crossner_cli.data.word_scan import Flags, Places, scan_words
+from crossner_cli.data.text import PLAIN_WORD, find_words
 from crossner_cli.errors import CrossNERError
+from crossner_cli.run.environment import import_optional
 
-if TYPE_CHECKING:
-    from tokenizers import Encoding
+Level = Literal["domain", "entity", "task", "integrated"]
 
-MENTION = np.dtype("<u4")
-COLUMNS = 3  # line, first character, character behind the last
+
+@dataclass(frozen=True)
+class Execution:
+    """The place and the number of processes of a selection; the result does not depend on it.
+
+    Args:
+        executor: ``local``, ``slurm`` or ``ray``.
+        workers: Parts worked on at once; None is one a core here, and all of them on Slurm.
+    """
+
+    executor: Literal["local", "slurm", "ray"] = "local"
+    workers: int | None = None
+
+    @property
+    def processes(self) -> int:
+        """The number of parts worked on at once on machines that are known."""
+        return self.workers or len(os.sched_getaffinity(0))
+
+    def check(self) -> None:
+        """Refuse what cannot be run.
+
+        Raises:
+            CrossNERError: datatrove, Ray or Slurm is not there, or no partition of Slurm is named.
+        """
+        if self.executor == "local":
+            return
+        import_optional("datatrove", f"--executor {self.executor} runs datatrove", extra="cluster")
+        if self.executor == "ray":
+            import_optional("ray", "--executor ray runs Ray", extra="cluster")
+        elif "SBATCH_PARTITION" not in os.environ:
+            raise CrossNERError(
+                "--executor slurm needs a partition.",
+                hint="Name it, and what else sbatch reads: export SBATCH_PARTITION=cpu SBATCH_TIMELIMIT=04:00:00",
+            )
+        elif shutil.which("sbatch") is None:
+            raise CrossNERError(
+                "--executor slurm needs sbatch, which was not found.",
+                hint="Run it on a login node of the cluster, or leave --executor out to use the cores here.",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """The choices that define the levels.
+
+    Args:
+        level: The one level to write; None writes all that can be made.
+        specialised_types: Types whose names make a task-level sentence; None if none are known.
+        min_entities: Distinct names that make an entity-level sentence.
+        task_upsample: Times the task level counts in the integrated level.
+        excluded: Words of sentences that may be in no level: those the target is scored on. Compared without regard
+            to case and to where words begin and end.
+        one_a_line: A line of the corpus is a sentence; else its sentences are found.
+        column: The field of records that holds the text.
+        weak_labels: Folder of the data set of selected sentences labelled by their names; None: none.
+        execution: Where it runs.
+        flag: The option that names the corpus.
+    """
+
+    level: Level | None = None
+    specialised_types: frozenset[str] | None = None
+    min_entities: int = 2
+    task_upsample: int = 2
+    excluded: frozenset[tuple[str, ...]] = frozenset()
+    one_a_line: bool = False
+    column: str = "text"
+    weak_labels: Path | None = None
+    execution: Execution = field(default_factory=Execution)
+    flag: str = "--corpus"
+
+
+class Mention(NamedTuple):
+    """A listed name in a sentence: its words, its first character and the one behind it, and its types as listed."""
+
+    name: str
+    start: int
+    end: int
+    types: TypeSet
+
+
+def find_mentions(text: str, names: Names | None) -> tuple[int, list[Mention]]:
+    """Return the number of words of a sentence, and the listed names in it: from the left, the longest first.
+
+    The text has single spaces between words.
+    """
+    words = PLAIN_WORD.findall(text)
+    found = names.finder.find(words) if names else []
+    if names is None or not found:
+        return len(words), []
+    starts, place = [], 0
+    for word in words[: found[-1][1]]:  # quicker than to let the pattern say where each one begins
+        place += text[place] == " "
+        starts.append(place)
+        place += len(word)
+    mentions = []
+    for first, end in found:
+        name = " ".join(words[first:end])
+        mentions.append(Mention(name, starts[first], starts[end - 1] + len(words[end - 1]), names.types[name]))
+    return len(words), mentions
+
+
+def find_levels(mentions: Sequence[Mention], selection: Selection) -> list[Level]:
+    """Return the levels of domain, entity and task that a sentence with these mentions belongs to."""
+    levels: list[Level] = ["domain"]
+    if len(mentions) >= selection.min_entities <= len({mention.name for mention in mentions}):
+        levels.append("entity")
+    special = selection.specialised_types
+    if special and any(not special.isdisjoint(mention.types) for mention in mentions):
+        levels.append("task")
+    return levels
 
 
 @dataclass
 class LevelCounts:
-    """The counts of a corpus level: documents with a sentence of it, sentences, words as ``word_scan`` counts them.
+    """The counts of a corpus level: documents with a sentence of it, sentences, words, and mentions by type.
 
-    A line of plain text is a document. ``type_sets`` counts mentions by the number of their name's set of types.
+    A line of plain text is a document. A mention of several types counts for each.
     """
 
     documents: int = 0
     sentences: int = 0
     words: int = 0
-    type_sets: Counter[int] = field(default_factory=Counter)
+    mentions: Counter[str] = field(default_factory=Counter)
 
     def plus(self, other: LevelCounts, *, times: int = 1) -> LevelCounts:
         """Return these counts and ``times`` those of another."""
-        type_sets = self.type_sets + Counter({number: count * times for number, count in other.type_sets.items()})
+        mentions = self.mentions + Counter({name: count * times for name, count in other.mentions.items()})
         return LevelCounts(
             self.documents + other.documents * times,
             self.sentences + other.sentences * times,
             self.words + other.words * times,
-            type_sets,
+            mentions,
         )
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> LevelCounts:
-        """Read the counts of a record, whose keys are strings."""
-        type_sets = Counter({int(number): count for number, count in record["type_sets"].items()})
-        return cls(**{**record, "type_sets": type_sets})
+        """Read the counts of a record."""
+        return cls(**{**record, "mentions": Counter(record["mentions"])})
 
-    def describe(self, type_sets: Sequence[Sequence[str]]) -> dict[str, Any]:
-        """Return the counts for the manifest, with mentions by type; a name of several types counts for each."""
-        mentions: Counter[str] = Counter()
-        for number, count in self.type_sets.items():
-            mentions.update(dict.fromkeys(type_sets[number], count))
-        counts = {"documents": self.documents, "sentences": self.sentences, "words": self.words}
-        return {**counts, "mentions": dict(sorted(mentions.items()))}
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts as a record, mentions in the order of their types."""
+        return {**vars(self), "mentions": dict(sorted(self.mentions.items()))}
 
 
-@dataclass(frozen=True)
-class LevelPart:
-    """A block's share of a level.
-
-    Args:
-        texts: The sentences of the level.
-        documents: The document of each, as in ``Block``, (S,).
-        mentions: For each mention its sentence among ``texts``, its first character and the one behind it, (M, 3).
-        type_numbers: The number of each mention's types, (M,).
-        counts: Their counts.
-    """
-
-    texts: list[str]
-    documents: NDArray[np.int64]
-    mentions: NDArray[np.int64]
-    type_numbers: NDArray[np.uint32]
-    counts: LevelCounts
-
-
-@dataclass(frozen=True)
-class Selector:
-    """Selects the sentences of the levels: of domain, entity and task, and ``weak``, those of ``weak_levels``."""
-
-    names: NameIndex | None
-    levels: tuple[str, ...]
-    specialised_types: frozenset[str]
-    min_entities: int
-    weak_levels: tuple[str, ...] = ()
-
-    @cached_property
-    def _is_special(self) -> Flags:
-        """True for sets of types with a specialised one."""
-        sets = self.names.type_sets if self.names else ()
-        return np.array([not self.specialised_types.isdisjoint(types) for types in sets], np.bool_)
-
-    def select(self, block: Block, counts: Counter[str]) -> dict[str, LevelPart]:
-        """Put sentences into their levels; ``counts`` gets ``sentences_without_names``."""
-        if not block.texts:
-            return {}
-        scan = scan_words("\n".join(block.texts))
-        words = scan.words_of_lines
-        everything = np.ones(len(words), np.bool_)
-        if self.names is None:
-            return {"domain": _choose(block, words, np.zeros((0, 3), np.int64), np.zeros(0, np.uint32), everything)}
-        found = self.names.find(scan)
-        lines = scan.line_of_word[found.starts].astype(np.int64)
-        begins, types = scan.line_starts[lines], self.names.type_numbers[found.names]
-        mentions = np.stack((lines, scan.starts[found.starts] - begins, scan.ends[found.ends - 1] - begins), axis=1)
-        counts["sentences_without_names"] += int(np.count_nonzero(np.bincount(lines, minlength=len(words)) == 0))
-        belongs = {
-            "domain": everything,
-            "entity": self._have_several(lines, found.names, len(words)),
-            "task": np.bincount(lines, self._is_special[types], len(words)) > 0,
-        }
-        if self.weak_levels:
-            belongs["weak"] = np.any([belongs[level] for level in self.weak_levels], axis=0)
-        return {level: _choose(block, words, mentions, types, belongs[level]) for level in self.levels}
-
-    def _have_several(self, lines: Places, names: Places, total: int) -> Flags:
-        """Return True for lines with enough distinct names, (total,)."""
-        assert self.names is not None
-        several = len(self.names.hashes)
-        distinct = np.unique(lines * several + names) // several
-        return np.asarray(np.bincount(distinct, minlength=total) >= self.min_entities)
-
-
-def _choose(
-    block: Block, words: Places, mentions: NDArray[np.int64], types: NDArray[np.uint32], chosen: Flags
-) -> LevelPart:
-    """Choose sentences with the mentions in them; all arguments are of the whole block."""
-    texts, documents = list(compress(block.texts, chosen.tolist())), block.documents[chosen]
-    kept = chosen[mentions[:, 0]]
-    mentions, types = mentions[kept], types[kept]
-    mentions[:, 0] = (np.cumsum(chosen) - 1)[mentions[:, 0]]
-    numbers, frequencies = np.unique(types, return_counts=True)
-    counts = LevelCounts(
-        documents=int(len(documents) and 1 + np.count_nonzero(np.diff(documents))),
-        sentences=len(texts),
-        words=int(words[chosen].sum()),
-        type_sets=Counter(dict(zip(numbers.tolist(), frequencies.tolist(), strict=True))),
-    )
-    return LevelPart(texts, documents, mentions, types, counts)
-
-
-def label_sentences(part: LevelPart, type_sets: Sequence[Sequence[str]], counts: Counter[str]) -> Iterator[Sentence]:
-    """Tag the words of selected sentences in BIO: mentions of listed names are entities, all else is not.
+def label_sentence(text: str, mentions: Sequence[Mention], counts: Counter[str]) -> Sentence:
+    """Tag the words of a sentence in BIO: mentions of listed names are entities, all else is not.
 
     A name of several types has the one listed first. A mention takes in the dot of an abbreviation that it ends
     before, as ``Inc`` in ``Inc.``; one that begins or ends within a word otherwise labels nothing.
 
     ``counts`` gets ``weak_mentions``, ``weak_mentions_within_words`` and ``weak_mentions_of_several_types``.
     """
-    lines, starts, ends = part.mentions.T.tolist()
-    numbers = part.type_numbers.tolist()
-    for line, text in enumerate(part.texts):
-        words = find_words(text)
-        begins, finishes = [word.start for word in words], [word.end for word in words]
-        spans = []
-        for place in range(bisect_left(lines, line), bisect_left(lines, line + 1)):
-            types, start, end = type_sets[numbers[place]], starts[place], ends[place]
-            first, last = bisect_left(begins, start), bisect_left(finishes, end)
-            is_whole = finishes[last] == end or (finishes[last] == end + 1 and text[end] == ".")
-            if first == len(begins) or begins[first] != start or not is_whole:
-                counts["weak_mentions_within_words"] += 1
-                continue
-            counts["weak_mentions"] += 1
-            counts["weak_mentions_of_several_types"] += len(types) > 1
-            spans.append(Span(first, last + 1, types[0]))
-        yield Sentence(tuple(word.text for word in words), tuple(to_tags(spans, len(words), "bio")))
-
-
-class Line(NamedTuple):
-    """A line of a corpus, or a piece of an overlong one: its text, its line's number from 0, its place in the line."""
-
-    text: str
-    number: int
-    start: int
-
-
-def make_join_bit(dtype: str) -> Any:
-    """Return the highest bit of a number format, which marks a subword that a mention joins to the one before."""
-    return np.dtype(dtype).type(1 << (8 * np.dtype(dtype).itemsize - 1))
-
-
-class MentionedLines:
-    """The mentions of a corpus level, mapped into memory, as ``levels.write_levels`` wrote them.
-
-    Raises:
-        CrossNERError: The file was cut.
-    """
-
-    def __init__(self, path: Path) -> None:
-        size = path.stat().st_size
-        if size % (MENTION.itemsize * COLUMNS):
-            raise CrossNERError(
-                f"{path}: {size} bytes are no whole number of mentions.", hint="Run prepare-data again."
-            )
-        stored = np.memmap(path, MENTION, "r") if size else np.zeros(0, MENTION)
-        self._rows = stored.reshape(-1, COLUMNS)
-
-    def find_joins(
-        self, lines: Sequence[Line], encoded: Sequence[Encoding], lengths: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        """Find the subwords that belong to the mention of the subword before them.
-
-        Args:
-            lines: Lines in the order of the corpus.
-            encoded: Their subwords (T in all), with their places in ``text``.
-            lengths: The number of subwords of each line.
-
-        Returns:
-            True for these, (T,).
-        """
-        numbers = self._rows[:, 0]
-        first, last = bisect_left(numbers, lines[0].number), bisect_left(numbers, lines[-1].number + 1)
-        rows = self._rows[first:last].astype(np.int64)
-        # A line's characters are counted on from those of the lines before it, so that all are searched at once.
-        width = 1 + max([line.start + len(line.text) for line in lines] + rows[:, 2].tolist())
-        base = [(line.number - lines[0].number) * width + line.start for line in lines]
-        begins = (rows[:, 0] - lines[0].number) * width + rows[:, 1]
-        ends = begins + rows[:, 2] - rows[:, 1]
-        behind = [end for encoding in encoded for _, end in encoding.offsets]
-        # A subword may take in the space before its word, so it is known by its last character.
-        places = np.repeat(base, lengths) + np.array(behind, np.int64) - 1
-        mention = np.searchsorted(begins, places, side="right") - 1
-        is_within = np.zeros(len(places), np.bool_)
-        if len(rows):
-            is_within = (mention >= 0) & (places < ends[mention])
-        joins = np.zeros(len(places), np.bool_)
-        joins[1:] = is_within[1:] & is_within[:-1] & (mention[1:] == mention[:-1])
-        # The pieces of an overlong line are lines of their own.
-        starts = np.cumsum(lengths)[:-1]
-        joins[starts[starts < len(joins)]] = False
-        return joins
+    words = find_words(text)
+    begins, finishes = [word.start for word in words], [word.end for word in words]
+    spans = []
+    for mention in mentions:
+        first, last = bisect_left(begins, mention.start), bisect_left(finishes, mention.end)
+        behind = finishes[last]
+        is_whole = behind == mention.end or (behind == mention.end + 1 and text[mention.end] == ".")
+        if first == len(begins) or begins[first] != mention.start or not is_whole:
+            counts["weak_mentions_within_words"] += 1
+            continue
+        counts["weak_mentions"] += 1
+        counts["weak_mentions_of_several_types"] += len(mention.types) > 1
+        spans.append(Span(first, last + 1, mention.types[0]))
+    return Sentence(tuple(word.text for word in words), tuple(to_tags(spans, len(words), "bio")))

@@ -7,7 +7,6 @@ import gzip
 import io
 import json
 import math
-import re
 import sys
 import zlib
 from collections import Counter
@@ -287,31 +286,39 @@ def is_writable(text: str) -> bool:
     return True
 
 
-def read_pieces(path: Path, start: int, end: int, size: int) -> Iterator[str]:
-    """Read the lines that begin in a part of a text file, in pieces of whole lines, as ``open_lines`` reads them.
+def read_part(path: Path, start: int, end: int) -> Iterator[str]:
+    """Read the lines that begin in a part of a text file that is not compressed, as ``open_lines`` reads them.
 
     Args:
-        path: The file, not compressed.
+        path: The file.
         start: First byte of the part.
         end: The byte behind it.
-        size: About how many bytes a piece has; its lines have a line feed between, none after the last.
 
     Raises:
         CrossNERError: The file cannot be read, or a line is not UTF-8 or longer than 64 MiB.
     """
     with open_bytes(path) as stream:
-        # A line belongs to the part in which it begins, so the rest of the line before the part is skipped.
         stream.seek(max(start - 1, 0))
         if start:
-            _read_line(path, stream)
-        while (place := stream.tell()) < end:
-            data = stream.read(min(size, end - place))
-            if not data.endswith(b"\n"):
-                data += _read_line(path, stream)
-            if not data:
-                return
-            text = _decode_lines(path, place, data if place else data.removeprefix(BYTE_ORDER_MARK))
-            yield re.sub("\r+\n", "\n", text).removesuffix("\n").rstrip("\r")
+            _read_line(path, stream)  # the rest of a line that begins before the part
+        place = stream.tell()
+        while place < end and (raw := _read_line(path, stream)):
+            try:
+                line = (raw if place else raw.removeprefix(BYTE_ORDER_MARK)).decode("utf-8")
+            except UnicodeDecodeError as error:
+                number = _count_lines(path, place) + 1
+                return Repairs().refuse(_not_utf8(raw, error.start), f"{path}:{number}")
+            place += len(raw)
+            yield line.removesuffix("\n").rstrip("\r")
+
+
+def _count_lines(path: Path, place: int) -> int:
+    """The number of lines that end before a byte of a file."""
+    ends = 0
+    with open_bytes(path) as stream:
+        while some := stream.read(min(BUFFER, place - stream.tell())):
+            ends += some.count(b"\n")
+    return ends
 
 
 def _read_lines(path: Path, stream: BinaryIO) -> Iterator[bytes]:
@@ -333,22 +340,3 @@ def _read_line(path: Path, stream: BinaryIO) -> bytes:
             hint="Give text files, a sentence, a paragraph or a document a line.",
         )
     return line
-
-
-def _decode_lines(path: Path, place: int, data: bytes) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        begin = data.rfind(b"\n", 0, error.start) + 1
-        problem = _not_utf8(data[begin:], error.start - begin)
-        line = _count_lines(path, place + begin) + 1
-        raise CrossNERError(f"{path}:{line}: {problem.problem}", hint=problem.hint) from None
-
-
-def _count_lines(path: Path, place: int) -> int:
-    """The number of lines that end before a byte of a file."""
-    ends = 0
-    with open_bytes(path) as stream:
-        while some := stream.read(min(1 << 20, place - stream.tell())):
-            ends += some.count(b"\n")
-    return ends

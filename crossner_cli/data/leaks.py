@@ -8,11 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 
-import numpy as np
-from numpy.typing import NDArray
-
 FINAL_STOPS = ".!?\N{HORIZONTAL ELLIPSIS}"
-PARAGRAPH = "\u2029"  # ends a sentence wherever it stands
 BORDER = 20  # letters of a sentence that is looked for inside others; shorter ones are in too many
 
 
@@ -21,38 +17,27 @@ def make_leak_key(text: str) -> str:
     return _strip_stops(_join_letters(text))
 
 
-def make_leak_keys(texts: Sequence[str]) -> list[str]:
-    """Return the ``make_leak_key`` of each text."""
-    return list(map(_strip_stops, _join_all_letters(texts)))
-
-
-def find_kept(
-    sentences: Sequence[str], documents: NDArray[np.int64], whole: Sequence[str], excluded: frozenset[str]
-) -> NDArray[np.bool_]:
-    """Find the sentences that are not excluded and hold no part of one that is.
+def find_kept(sentences: Sequence[str], document: str, excluded: frozenset[str]) -> list[bool]:
+    """Find the sentences of a document that are not excluded and hold no part of one that is.
 
     An excluded sentence may be a sentence of the document, the whole document, or begin or end at the border of a
     sentence: then the splitter has cut it in two, or joined it to the one beside it.
 
     Args:
-        sentences: Sentences of some documents.
-        documents: The number of the document of each, ascending, (S,).
-        whole: The documents.
+        sentences: The sentences of the document, in order.
+        document: The whole document.
         excluded: Keys of the sentences to leave out, as ``make_leak_key`` makes them.
 
     Returns:
-        True for sentences to keep, (S,).
+        True for each sentence to keep.
     """
-    letters = _join_all_letters(sentences)
-    keep = np.array([_strip_stops(each) not in excluded for each in letters], np.bool_)
-    if not np.array_equal(documents, np.arange(len(whole))):
-        keep &= np.array([key not in excluded for key in make_leak_keys(whole)], np.bool_)[documents]
-    starts, ends = _index_borders(excluded)
-    bounds = np.flatnonzero(np.diff(documents)) + 1
-    for first, last in zip([0, *bounds.tolist()], [*bounds.tolist(), len(letters)], strict=True):
-        for number, behind in _find_stretches(letters[first:last], starts, ends):
-            keep[first + number : first + behind] = False
-    return keep
+    letters = [_join_letters(sentence) for sentence in sentences]
+    if len(sentences) > 1 and make_leak_key(document) in excluded:
+        return [False] * len(sentences)
+    kept = [_strip_stops(each) not in excluded for each in letters]
+    for first, behind in _find_stretches(letters, *_index_borders(excluded)):
+        kept[first:behind] = [False] * (behind - first)
+    return kept
 
 
 def _find_stretches(
@@ -93,11 +78,3 @@ def _strip_stops(letters: str) -> str:
 def _join_letters(text: str) -> str:
     # casefold, not lower: that of a final sigma depends on what follows, which differs where words are joined.
     return "".join(text.split()).casefold()
-
-
-def _join_all_letters(texts: Sequence[str]) -> list[str]:
-    if not texts:
-        return []
-    if any("\n" in text for text in texts):
-        return list(map(_join_letters, texts))
-    return "\n".join(texts).replace(" ", "").replace(PARAGRAPH, "").casefold().split("\n")

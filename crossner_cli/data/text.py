@@ -84,6 +84,19 @@ _WORD = re.compile(
     """,
     re.VERBOSE,
 )
+# The words of find_words in ordinary text, found several times as fast: clitics but n't come off, initials and acronyms
+# keep their dot; other abbreviations lose it, and addresses and smileys come apart.
+_CLITIC = r"['’](?:[sSmMdD]|[rR][eE]|[vV][eE]|[lL][lL])(?!\w)"
+PLAIN_WORD = re.compile(
+    rf"""
+    [A-Za-z]++(?=[ ])  # most words, found at once
+    | {_CLITIC}
+    | [-@\#]?{_RUN} (?:(?:[-‐‑–.&@·] | (?!{_CLITIC})['’] | (?<=\d)[,:/](?=\d)) {_RUN})*+
+      (?:(?<=\b[A-Z])\.(?![.]|\Z) | (?<=\.[^\W\d_])\.(?!\.) | -(?!\S))?
+    | `` | '' | \.+ | -+ | \S
+    """,
+    re.VERBOSE,
+)
 _CLITICS = frozenset(["n't", "'s", "'m", "'d", "'re", "'ve", "'ll"])
 _ACRONYM = re.compile(r"[^\W\d_]{1,3}(?:\.[^\W\d_]{1,2})++")
 _NUMBER_FOLLOWS = re.compile(r"\s{0,2}[#(]?\w?\d")

@@ -136,8 +136,8 @@ def find_in_raw_text(path: Path, mentions: Collection[Name]) -> Work[dict[Name, 
         By mention whether it is ``SEEN``, ``PARTLY`` (one of its content words is) or ``UNSEEN``.
     """
     cut = {words: tuple(part for word in words for part in cut_words(word)) for words in mentions}
-    wanted = NameFinder(cut.values())
-    content = _content_words(wanted.names)
+    wanted = NameFinder({" ".join(parts) for parts in cut.values()})
+    content = _content_words(cut.values())
     seen: set[Name] = set()
     known: set[str] = set()
     size, done = path.stat().st_size, 0

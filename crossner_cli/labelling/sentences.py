@@ -12,16 +12,15 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from crossner_cli.corpus.blocks import cut_into_parts, read_blocks
 from crossner_cli.corpus.inputs import make_lists
+from crossner_cli.corpus.mentions import COLUMNS, MENTION
 from crossner_cli.corpus.raw_files import find_corpus_files
-from crossner_cli.corpus.selection import COLUMNS, MENTION
+from crossner_cli.corpus.sentences import cut_into_parts, read_sentences
 from crossner_cli.data.domains import find_bundled, find_raw_text
 from crossner_cli.data.leaks import make_leak_key
-from crossner_cli.data.names import read_name_index
+from crossner_cli.data.names import read_names
 from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.data.text import cut_words
-from crossner_cli.data.word_scan import scan_words
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Notice, Progress, Work
@@ -78,11 +77,13 @@ def read_raw_text(paths: Sequence[Path], prepared: PreparedData | None, *, colum
     known: dict[str, int] = {}
     total = 0
     for part in cut_into_parts(files):
-        for block in read_blocks(part, counts, one_a_line=not paths, excluded=excluded, column=column):
-            for number, text in enumerate(block.texts, start=total):
-                known.setdefault(text, number)
-            total += len(block.texts)
-            yield Progress(f"{TASK}: read", counts["sentences"], None, "sentences")
+        documents = read_sentences(part, counts, one_a_line=not paths, excluded=excluded, column=column)
+        for number, sentences in enumerate(documents):
+            for text in sentences:
+                known.setdefault(text, total)
+                total += 1
+            if number % TEXTS_AT_ONCE == 0:
+                yield Progress(f"{TASK}: read", counts["sentences"], None, "sentences")
     dropped = Counter({REPEATED: total - len(known), HELD_OUT: counts["dropped_leaks"]})
     if not known:
         names = ", ".join(map(str, paths or files))
@@ -146,13 +147,8 @@ def _count_listed(texts: Sequence[str], prepared: PreparedData | None, entities:
     paths = [find_bundled(str(path), "entities.tsv") or path for path in entities]
     with TemporaryDirectory() as folder:
         lists = yield from make_lists(paths, Path(folder), language="en", train=train)
-        index = read_name_index(lists.paths)
-    found: list[int] = []
-    for first in range(0, len(texts), TEXTS_AT_ONCE):
-        scan = scan_words("\n".join(texts[first : first + TEXTS_AT_ONCE]))
-        lines = scan.line_of_word[index.find(scan).starts]
-        found += np.bincount(lines, minlength=len(scan.words_of_lines)).tolist()
-    return found
+        names = read_names(lists.paths)
+    return [len(names.finder.find(cut_words(text))) for text in texts]
 
 
 def choose_uncertain(raw: RawText, count: int, first: TrainedTagger, engine: Engine) -> Work[list[str]]:

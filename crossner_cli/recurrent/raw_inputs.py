@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from crossner_cli.data.files import check_file
-from crossner_cli.data.names import Name, Names, read_names
+from crossner_cli.data.names import Names, read_names
 from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.recurrent.known_words import RAW_MINIMUM
@@ -78,11 +78,11 @@ class Dictionary:
     types: Sequence[str]
     phrases: bool = False
 
-    def labelling_names(self) -> list[Name]:
+    def labelling_names(self) -> list[str]:
         """Return the names that label words: those of one type, which is taught, and of one word or any number."""
         found = self.names.types.items()
         single = [name for name, types in found if len(types) == 1 and types[0] in self.types]
-        return [name for name in single if self.phrases or len(name) == 1]
+        return [name for name in single if self.phrases or " " not in name]
 
     def describe(self) -> str:
         """Describe how many names can label a word."""
@@ -99,11 +99,11 @@ class Dictionary:
             CrossNERError: None of the names is in it.
         """
         labelling = self.labelling_names()
-        met = sum(all(word in counts for word in name) for name in labelling)
+        met = sum(all(word in counts for word in name.split()) for name in labelling)
         if not met:
             raise CrossNERError(
                 f"--set dictionary labels nothing: none of its {len(labelling):,} names of the target's types is in the"
-                f" raw text of the target, as {' '.join(labelling[0])!r}.",
+                f" raw text of the target, as {labelling[0]!r}.",
                 hint="Write names as the text does, in the same case; or prepare the data with --corpus FILE that has"
                 " them.",
             )

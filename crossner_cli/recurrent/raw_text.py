@@ -158,10 +158,10 @@ def label(words: tuple[str, ...], names: Names, tag_set: TagSet, domain: str, *,
     if phrases:
         spans = names.finder.find(words)
     else:
-        spans = [(place, place + 1) for place, word in enumerate(words) if (word,) in names.types]
+        spans = [(place, place + 1) for place, word in enumerate(words) if word in names.types]
     found: dict[int, int] = {}
     for first, last in spans:
-        types = names.types[words[first:last]]
+        types = names.types[" ".join(words[first:last])]
         if len(types) == 1 and types[0] in known:
             tags = to_tags([Span(0, last - first, types[0])], last - first, tag_set.scheme)
             found |= dict(zip(range(first, last), tag_set.to_ids(tags), strict=True))

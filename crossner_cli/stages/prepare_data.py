@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli.corpus.inputs import TRAIN, CorpusInputs, write_corpus
-from crossner_cli.corpus.job import Execution, Selection
 from crossner_cli.corpus.levels import WORK
 from crossner_cli.corpus.raw_files import digest_corpus
+from crossner_cli.corpus.selection import Execution, Selection
 from crossner_cli.data.domains import Domain, find_bundled, find_raw_text
 from crossner_cli.data.files import refuse_pipe
 from crossner_cli.data.labelled import LabelledDomain
@@ -271,17 +271,9 @@ def _make_selection(options: PrepareData) -> Selection:
         specialised_types=None if types is None else frozenset(filter(None, map(str.strip, types.split(",")))),
         min_entities=options.min_entities,
         task_upsample=options.task_upsample,
-        names_case=options.names_case,
         one_a_line=options.sentences_per_line,
         column=options.text_column,
-        drop_duplicates=options.drop_duplicates,
-        execution=Execution(
-            executor=options.executor,
-            workers=options.workers,
-            slurm_partition=options.slurm_partition,
-            slurm_time=options.slurm_time,
-            slurm_arguments=tuple(options.slurm_arguments),
-        ),
+        execution=Execution(executor=options.executor, workers=options.workers),
     )
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from crossner_cli.corpus.blocks import cut_into_parts
-from crossner_cli.corpus.execution import UnfinishedError, run_pass
-from crossner_cli.corpus.job import Execution, Job, Selection
+from crossner_cli.corpus.execution import select_parts
 from crossner_cli.corpus.levels import LEVELS, write_levels
+from crossner_cli.corpus.parts import Job, UnfinishedError
+from crossner_cli.corpus.selection import Execution, Selection
+from crossner_cli.corpus.sentences import cut_into_parts
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import exhaust
 
@@ -56,7 +57,9 @@ def names(tmp_path):
 def select(corpus, names, folder, execution):
     """Everything that is written, and the counts."""
     selection = Selection(
-        specialised_types=frozenset({"paper"}), drop_duplicates=True, weak_labels=folder / "weak", execution=execution
+        specialised_types=frozenset({"paper"}),
+        weak_labels=folder / "weak",
+        execution=execution,
     )
     counts = exhaust(write_levels([corpus], [names], folder, selection))
     files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -81,11 +84,12 @@ def slurm(tmp_path, monkeypatch):
         (folder / name).write_text(f"#!/usr/bin/env bash\n{script}", encoding="utf-8")
         (folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("SBATCH_PARTITION", "cpu")
     monkeypatch.setenv("SLURM_LOG", str(tmp_path / "slurm.log"))
     return folder
 
 
-ON_SLURM = Execution(executor="slurm", slurm_partition="cpu", slurm_arguments=("account=nlp",))
+ON_SLURM = Execution(executor="slurm")
 
 
 def test_slurm_writes_what_one_process_writes(corpus, names, tmp_path, slurm):
@@ -93,7 +97,7 @@ def test_slurm_writes_what_one_process_writes(corpus, names, tmp_path, slurm):
     here = select(one, names, tmp_path / "here", Execution(workers=1))
     assert select(one, names, tmp_path / "slurm", ON_SLURM) == here
     told = (tmp_path / "slurm.log").read_text(encoding="utf-8")
-    assert "#SBATCH --partition=cpu" in told and "#SBATCH --account=nlp" in told
+    assert "#SBATCH --partition=cpu" in told
     assert "merge_stats" not in told
 
 
@@ -111,17 +115,21 @@ def test_a_job_on_slurm_is_cancelled_where_the_command_is_interrupted(corpus, tm
 @pytest.mark.parametrize(
     ("execution", "problem", "hint"),
     [
-        (Execution(executor="slurm"), "needs a partition", ""),
-        (Execution(executor="slurm", slurm_partition="cpu", slurm_arguments=("=nlp",)), "'=nlp' has no name", ""),
-        (Execution(executor="slurm", slurm_partition="cpu"), "needs sbatch", ""),
-        (Execution(executor="ray"), "ray", "pip install 'crossner[ray]'"),
+        ({"executor": "slurm"}, "needs a partition", "export SBATCH_PARTITION=cpu"),
+        ({"executor": "slurm", "partition": "cpu"}, "needs sbatch", "login node"),
+        ({"executor": "ray", "missing": "ray"}, "ray", 'pip install "crossner[cluster]"'),
+        ({"executor": "slurm", "missing": "datatrove"}, "datatrove", 'pip install "crossner[cluster]"'),
     ],
 )
 def test_what_cannot_run_is_refused_at_once(corpus, names, tmp_path, monkeypatch, execution, problem, hint):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("crossner_cli.corpus.job.find_spec", lambda name: None)
+    monkeypatch.delenv("SBATCH_PARTITION", raising=False)
+    if "partition" in execution:
+        monkeypatch.setenv("SBATCH_PARTITION", execution["partition"])
+    if "missing" in execution:
+        monkeypatch.setitem(sys.modules, execution["missing"], None)
     with pytest.raises(CrossNERError, match=problem) as refusal:
-        select(corpus, names, tmp_path / "out", execution)
+        select(corpus, names, tmp_path / "out", Execution(executor=execution["executor"]))
     assert hint in refusal.value.hint
     assert not (tmp_path / "out").exists()
 
@@ -132,22 +140,22 @@ def make_job(folder, files, workers):
 
 def test_parts_that_are_done_are_not_done_again(corpus, tmp_path):
     job = make_job(tmp_path / "job", sorted(corpus.iterdir()), 1)
-    work = run_pass(job, "select")
-    while 1 not in job.find_done("select"):
+    work = select_parts(job, None)
+    while 1 not in job.find_done():
         next(work)
     work.close()
-    times = {number: job.part_folder("select", number).stat().st_mtime_ns for number in (0, 1)}
-    assert 2 not in job.find_done("select")
-    exhaust(run_pass(job, "select"))
-    assert times == {number: job.part_folder("select", number).stat().st_mtime_ns for number in (0, 1)}
-    assert job.find_done("select") >= {0, 1, 2, 3}
+    times = {number: job.part_folder(number).stat().st_mtime_ns for number in (0, 1)}
+    assert 2 not in job.find_done()
+    exhaust(select_parts(job, None))
+    assert times == {number: job.part_folder(number).stat().st_mtime_ns for number in (0, 1)}
+    assert job.find_done() >= {0, 1, 2, 3}
 
 
 def test_a_killed_worker_is_reported_and_its_part_is_left(corpus, tmp_path):
     os.mkfifo(corpus / "4.pipe")  # whoever reads it waits
     job = make_job(tmp_path / "job", [*sorted(corpus.glob("*.txt")), corpus / "4.pipe"], 2)
-    work = run_pass(job, "select")
-    while not job.find_done("select") >= {0, 1, 2, 3}:
+    work = select_parts(job, None)
+    while not job.find_done() >= {0, 1, 2, 3}:
         next(work)
     for child in multiprocessing.active_children():
         child.kill()
@@ -175,7 +183,7 @@ def test_a_killed_command_goes_on_where_it_was(corpus, names, tmp_path):
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     process = subprocess.Popen([*command, str(killed)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     work = killed / ".draft-prepare-data" / "corpus" / ".selection"
-    while len(list(work.glob("select/[0-9]*"))) < 3:
+    while len(list(work.glob("parts/[0-9]*"))) < 3:
         assert process.poll() is None
         time.sleep(0.005)
     process.kill()
@@ -185,10 +193,10 @@ def test_a_killed_command_goes_on_where_it_was(corpus, names, tmp_path):
     while any(str(work) in line for line in _processes().values()):
         assert time.monotonic() < until
         time.sleep(0.05)
-    done = sorted(path.name for path in work.glob("select/[0-9]*"))
+    done = sorted(path.name for path in work.glob("parts/[0-9]*"))
     assert 3 <= len(done) < 30, "nothing was left to go on with"
     # What is done is not done again: a trace left in it is in the result.
-    traced = work / "select" / done[0] / "domain.txt"
+    traced = work / "parts" / done[0] / "domain.txt"
     traced.write_bytes(b"A trace" + traced.read_bytes()[7:])
     assert subprocess.run([*command, str(killed)], capture_output=True, check=False).returncode == 0
     selection = Selection(specialised_types=frozenset({"paper"}), execution=Execution(workers=1))
@@ -218,18 +226,20 @@ def test_machines_of_a_cluster_are_told_whole_paths(corpus, names, tmp_path, mon
         raise UnfinishedError("Over.", hint="Again.")
         yield
 
-    monkeypatch.setattr("crossner_cli.corpus.levels.run_pass", run)
+    monkeypatch.setattr("crossner_cli.corpus.levels.select_parts", run)
     monkeypatch.setattr("shutil.which", lambda name: name)
     monkeypatch.chdir(tmp_path)
-    selection = Selection(execution=Execution(executor="slurm", slurm_partition="cpu"))
+    monkeypatch.setenv("SBATCH_PARTITION", "cpu")
+    selection = Selection(execution=Execution(executor="slurm"))
     with pytest.raises(UnfinishedError):
         exhaust(write_levels([corpus.relative_to(tmp_path)], [names], Path("out"), selection))
     assert len(told) == 5 and all(path.is_absolute() for path in told)
 
 
 def test_the_log_of_a_cluster_is_shown_if_nothing_of_it_is_kept(corpus, names, tmp_path, monkeypatch):
-    monkeypatch.setattr("crossner_cli.corpus.job.Execution.check", lambda self: None)
+    monkeypatch.setattr("crossner_cli.corpus.selection.Execution.check", lambda self: None)
     monkeypatch.setenv("PATH", str(tmp_path))  # without sbatch
+    monkeypatch.setenv("SBATCH_PARTITION", "cpu")
     with pytest.raises(UnfinishedError, match="early: .*No such file.*sbatch") as found:
         exhaust(write_levels([corpus], [names], tmp_path / "out", Selection(execution=Execution(executor="slurm"))))
     assert "The end of their log:\n" in found.value.hint and "sbatch" in found.value.hint

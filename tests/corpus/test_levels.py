@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.corpus.job import Execution, Selection
 from crossner_cli.corpus.levels import LEVELS, open_work_folder, write_levels
-from crossner_cli.corpus.selection import COLUMNS, MENTION
+from crossner_cli.corpus.mentions import COLUMNS, MENTION
+from crossner_cli.corpus.selection import Execution, Selection
 from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.names import read_names
 from crossner_cli.data.tags import to_spans
@@ -246,19 +246,6 @@ def test_paths_that_cannot_be_read_are_known_problems(tmp_path):
     for path in (tmp_path / "missing.txt", tmp_path / "loop", tmp_path / ("x" * 300), Path(__file__) / "below"):
         with pytest.raises(CrossNERError, match="cannot be read"):
             write(path, None, tmp_path / "out")
-
-
-def test_repeated_sentences_are_left_out_of_every_level_and_counted(entities, tmp_path):
-    folder = tmp_path / "corpus"
-    folder.mkdir()
-    (folder / "a.txt").write_text("Ada Lovelace saw Paris.\n", "utf-8")
-    (folder / "b.txt").write_text("ADA Lovelace saw Paris!\nThe New York Times saw Paris.\n", "utf-8")
-    statistics = write(folder, entities, tmp_path / "out", drop_duplicates=True)
-    kept = ["Ada Lovelace saw Paris.", "The New York Times saw Paris."]
-    assert read(tmp_path / "out", "domain") == read(tmp_path / "out", "entity") == kept
-    assert read(tmp_path / "out", "integrated") == [*kept, kept[1], kept[1]]
-    dropped = {key: count for key, count in statistics.items() if key.startswith("dropped_") and count}
-    assert dropped == {"dropped_duplicates": 1}
 
 
 def test_the_selected_sentences_become_labelled_data_that_a_source_can_be(corpus, entities, tmp_path):

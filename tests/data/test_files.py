@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_cli.data.files import BYTE_ORDER_MARK_REMOVED, Repairs, number_lines, open_lines, read_pieces
+from crossner_cli.data.files import BYTE_ORDER_MARK_REMOVED, Repairs, number_lines, open_lines, read_part
 from crossner_cli.errors import CrossNERError
 
 OTHER = {
@@ -68,5 +68,4 @@ def test_lines_come_back_from_any_line_end_and_in_any_pieces(tmp_path_factory, l
     wanted = lines if is_ended or lines[-1:] != [""] else lines[:-1]
     assert [line for _, line in open_lines(path)] == wanted
     end = path.stat().st_size
-    pieces = [piece for start in range(0, end, size) for piece in read_pieces(path, start, min(start + size, end), 4)]
-    assert [line for piece in pieces for line in piece.split("\n")] == wanted
+    assert [line for start in range(0, end, size) for line in read_part(path, start, min(start + size, end))] == wanted

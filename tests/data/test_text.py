@@ -5,11 +5,11 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from crossner_cli.data.labelled import read_domain
-from crossner_cli.data.text import find_words, segment
+from crossner_cli.data.text import PLAIN_WORD, cut_words, find_words, segment
 
 MIRROR = os.environ.get("CROSSNER_MIRROR")
 ANY_TEXT = st.one_of(
@@ -145,3 +145,14 @@ def test_published_sentences_are_found_again_in_their_joined_words(name: str) ->
     whole = sum(len(segment(" ".join(words))) == 1 for words in found)
     assert kept / len(found) >= 0.98
     assert whole / len(found) >= 0.97
+
+
+TOKENS = """The U.S. company's well-known J. R. Smith (1999) 3.5 1,200 10:30 "Yes" Ada, end. O'Hara AT&T
+    O'Neill's they've -- ... me@home.org #tag é naïve 我们 नमस्ते 's we'll [1] café's pre- ``so ''"""
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from(TOKENS.split()), min_size=1, max_size=8).map(" ".join))
+@example("J.")
+def test_plain_words_are_the_words_of_ordinary_text(line: str) -> None:
+    assert PLAIN_WORD.findall(line) == list(cut_words(line))

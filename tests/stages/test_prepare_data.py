@@ -353,7 +353,7 @@ def test_the_corpus_is_written_without_dev_and_test_sentences_and_for_types_the_
 
 def test_sentences_labelled_by_names_are_a_source_of_another_run(run, tmp_path):
     bundled = [Path("sample-target")]
-    texts = {"corpus": bundled, "corpus_level": "entity", "drop_duplicates": True}
+    texts = {"corpus": bundled, "corpus_level": "entity"}
     made = prepare(run, target="sample-target", entities=bundled, weak_labels=True, **texts)
     weak = made["result"]["corpus"]["weak_labels"]
     other = RunDirectory(tmp_path / "other")

@@ -14,9 +14,9 @@ from transformers import PreTrainedTokenizerFast
 
 from crossner_cli.adaptation.masking import NOT_CHOSEN, choose_units, mask_block
 from crossner_cli.adaptation.token_stream import HELD_OUT, TRAIN, StreamSettings, TokenBlocks, write_token_stream
-from crossner_cli.corpus.job import Selection
 from crossner_cli.corpus.levels import write_levels
-from crossner_cli.corpus.selection import MENTION, MentionedLines
+from crossner_cli.corpus.mentions import MENTION, MentionedLines
+from crossner_cli.corpus.selection import Selection
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import exhaust
 
