@@ -1,7 +1,7 @@
 """A text file as one stream of subword ids on disk, cut into blocks of equal length.
 
 Paper: Liu et al. (2021), CrossNER: line ends are ignored, the last partial block is dropped, nothing is padded.
-Differs: some lines are held out to measure perplexity, and a line is text throughout: "[SEP]" in it is no separator.
+Differs: some lines are held out to measure perplexity, and a line is text throughout: "[SEP]" in it is not a separator.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def write_token_stream(
 ) -> Work[Counts]:
     """Write the subwords of a text file as ``train.bin`` and ``held-out.bin``, in the memory of a batch of lines.
 
-    A line is held out by a hash of its text, so equal lines fall on the same side, on every machine. If that leaves a
+    A line is held out by a hash of its text, so equal lines are on the same side, on every machine. If that leaves a
     side without a whole block, the share is doubled, up to a half, until both have one; if they never do, the last
     block of the stream is held out instead (``split`` is then ``place``). A corpus of less than two blocks is all for
     training, as with ``held_out`` 0 (``split`` is ``none``).
@@ -112,7 +112,7 @@ def write_token_stream(
     writer = _Writer(corpus, encoder, tokenizer.unk_token_id, folder, settings.share, names)
     counts = yield from _split(writer, settings.held_out, pieces)
     if counts["subwords"] == 0:
-        raise CrossNERError(f"{corpus}: no text in it.", hint="Give prepare-data a --corpus that has text.")
+        raise CrossNERError(f"{corpus} has no text.", hint="Give prepare-data a --corpus that has text.")
     for name in (TRAIN, HELD_OUT):
         writer.draft(name).replace(folder / name)
     flush_folder(folder)
@@ -198,7 +198,7 @@ class _Writer:
             counts["joined_subwords"] += int(np.count_nonzero(joins))
             ids[joins] |= make_join_bit(self.dtype)
         for stream, side in ((train, ids[~here]), (held_out, ids[here])):
-            stream.write(side.tobytes())  # tofile reports no full disk
+            stream.write(side.tobytes())  # tofile does not report a full disk
         counts["lines"] += len(lines)
         counts["held_out_lines"] += int(is_held_out.sum())
 
@@ -230,7 +230,7 @@ def _plain_encoder(tokenizer: PreTrainedTokenizerBase) -> Tokenizer:
 
 
 def _finished(folder: Path, request: dict[str, Any]) -> Counts | None:
-    """The counts of a finished folder of the same request, or None."""
+    """Return the counts of a finished folder of the same request, or None."""
     path = folder / RECORD
     if not path.is_file():
         return None
@@ -264,7 +264,7 @@ def _size(path: Path) -> int:
 
 
 def _lines(corpus: Path, counts: Counts) -> Iterator[Line]:
-    """Stripped lines; blank ones are counted and skipped, overlong ones counted and cut."""
+    """Yield stripped lines; blank ones are counted and skipped, overlong ones counted and cut."""
     for number, line in open_lines(corpus):
         counts["bytes"] += len(line.encode()) + 1
         counts["cut_lines"] += len(line) > LONGEST_LINE
@@ -313,7 +313,7 @@ class TokenBlocks:
         cls_id: Id that opens a block, if any.
         sep_id: Id that closes a block, if any.
         dtype: Number format of the file, from the counts.
-        has_joins: Whether the highest bit of a subword marks it as part of the mention of the one before it.
+        has_joins: True if the highest bit of a subword marks it as part of the mention of the one before it.
 
     Raises:
         CrossNERError: The file is missing or was cut.
@@ -337,7 +337,7 @@ class TokenBlocks:
         width = np.dtype(dtype).itemsize
         size = _size(path)
         if size % width:
-            raise CrossNERError(f"{path}: {size} bytes are no whole number of subwords.", hint="Give --force.")
+            raise CrossNERError(f"{path}: {size} bytes are not a whole number of subwords.", hint="Give --force.")
         self._count, self.dropped_subwords = divmod(size // width, self._pieces)
         self._map: mmap.mmap | None = None
         if self._count:
@@ -375,5 +375,5 @@ class TokenBlocks:
         return (ids & ~self._join_bit if self._join_bit else ids), joins
 
     def epoch_order(self, epoch: int, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The order in which an epoch reads the blocks: each once, another order each epoch, (blocks,)."""
+        """Return the order in which an epoch reads the blocks, each once, (blocks,)."""
         return np.random.default_rng((seed, epoch)).permutation(len(self))

@@ -42,9 +42,9 @@ from crossner_cli.run.progress import Work, exhaust
 from crossner_cli.run.stage import Stage, StageRequest
 
 Value = TypeVar("Value")
-# One process may read, tokenise or score for hours while the others wait; a launcher stops them where it fails.
+# One process may read, tokenise or score for hours while the others wait; a launcher stops them if it fails.
 LONGEST_WAIT = timedelta(days=7)
-# Architectures with parameters that reading words, or predicting masked ones, gives no gradient.
+# Architectures with parameters that get no gradient from reading words or predicting masked ones.
 LEAVES_PARAMETERS_OUT = frozenset({"longformer", "led", "xlnet", "luke", "mluke", "big_bird"})
 MIXED = {"fp32": "no", "int8": "no", "bf16": "bf16", "fp16": "fp16"}
 
@@ -69,7 +69,7 @@ class Engine:
         self.batch_subwords = CPU_SUBWORDS if self.on_cpu else GPU_SUBWORDS
 
     def describe(self) -> str:
-        """One line for the log."""
+        """Describe it in one line for the log."""
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else str(self.device)
         threads = torch.get_num_threads()
         cores = f", {threads} thread{'s' if threads != 1 else ''}" if self.on_cpu else ""
@@ -77,7 +77,7 @@ class Engine:
         return f"{name}{cores}, {self.precision}{processes}"
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """Mixed precision for what runs outside the prepared model."""
+        """Use mixed precision for what runs outside the prepared model."""
         if MIXED[self.precision] == "no":
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16 if self.precision == "bf16" else torch.float16)
@@ -96,7 +96,7 @@ class Engine:
         return prepared[0], prepared[1]
 
     def release(self) -> None:
-        """Forget what was prepared, which is kept in memory otherwise while the next seed is trained.
+        """Forget what was prepared, which else stays in memory while the next seed is trained.
 
         Afterwards the model computes in a precision below fp32 inside ``autocast`` only.
         """
@@ -105,7 +105,7 @@ class Engine:
             # Methods bound to the model itself, put there for autocast, and the mark that they are there.
             for name in ("forward", "_original_forward", "_is_accelerate_prepared"):
                 bare.__dict__.pop(name, None)
-        # Accelerate's own way collects garbage, too, which takes as long as a small training.
+        # Accelerate also collects garbage, which takes as long as a small training.
         self.accelerator._models.clear()
         self.accelerator._optimizers.clear()
 
@@ -117,7 +117,7 @@ class Engine:
         return [float(number) for number in self.accelerator.reduce(total, reduction="sum").tolist()]
 
     def gather(self, items: list[Value]) -> list[Value]:
-        """Lists of all processes, joined in the order of the processes, on every process."""
+        """Join the lists of all processes, in the order of the processes, on every process."""
         if self.world == 1:
             return items
         from accelerate.utils import gather_object
@@ -168,8 +168,8 @@ class Engine:
         return stage
 
     def wait(self) -> None:
-        """Let every process come this far."""
-        self.sum([0.0])  # Accelerate's own way names a GPU by the number of the process, which may see but one
+        """Wait until every process has come this far."""
+        self.sum([0.0])  # Accelerate names a GPU by the number of the process, which may see only one
 
     def clip(self, parameters: list[nn.Parameter], largest: float) -> Tensor | None:
         """Scale gradients down to a norm of at most ``largest``; 0 leaves them."""
@@ -194,7 +194,7 @@ def start_engine(options: Compute) -> Engine:
         if ":" in name:
             torch.cuda.set_device(name)
         elif int(os.environ.get("LOCAL_RANK", 0)) >= torch.cuda.device_count():
-            os.environ["LOCAL_RANK"] = "0"  # a launcher that shows each process its own GPU alone
+            os.environ["LOCAL_RANK"] = "0"  # a launcher that shows each process only its own GPU
         torch.backends.cuda.enable_cudnn_sdp(False)
     precision = choose_precision(options.precision, name)
     reset_accelerate()
@@ -220,14 +220,14 @@ def reset_accelerate() -> None:
 
 
 def count_cores() -> int:
-    """The cores that this process may use."""
+    """Count the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
 def default_threads() -> int:
-    """Cores this process may use: its share, where a launcher has put several processes on the machine.
+    """Count the cores for this process: its share, if a launcher has put several processes on the machine.
 
-    ``OMP_NUM_THREADS`` is a person's wish only without a launcher: torchrun sets it to 1 by itself.
+    ``OMP_NUM_THREADS`` counts only without a launcher: torchrun sets it to 1 by itself.
     """
     cores = count_cores()
     if "SLURM_PROCID" in os.environ and (own := os.environ.get("SLURM_CPUS_PER_TASK", "")).isdecimal():
@@ -241,7 +241,7 @@ def default_threads() -> int:
 
 
 def choose_device(options: OnDevice) -> str:
-    """Resolve ``--device`` and ``--gpus`` to one device name; refuse a device that this machine has not got."""
+    """Resolve ``--device`` and ``--gpus`` to one device name; refuse a device that this machine lacks."""
     wanted = options.device
     if options.gpus:
         if wanted not in ("auto", "cuda"):
@@ -257,7 +257,7 @@ def choose_device(options: OnDevice) -> str:
         raise CrossNERError(f"--device {wanted!r} is unknown.", hint="Use auto, cpu, cuda, cuda:0 or mps.")
     if number and int(os.environ.get("WORLD_SIZE", 1)) > 1:
         raise CrossNERError(
-            f"--device {wanted}: {os.environ['WORLD_SIZE']} processes were started, and each needs a GPU of its own.",
+            f"--device {wanted}: {os.environ['WORLD_SIZE']} processes were started, and each needs its own GPU.",
             hint="Use --device cuda, or start one process.",
         )
     available = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}[kind]

@@ -1,4 +1,4 @@
-"""Processes: their C libraries, and several that work together, started for ``--gpus`` or found under Slurm.
+"""Processes: settings of their C libraries, and groups of them, started for ``--gpus`` or by Slurm.
 
 Importing this module imports no torch.
 """
@@ -66,7 +66,7 @@ def parse_gpus(gpus: str) -> list[int]:
 
 
 def launch_processes(gpus: str | None, argv: Sequence[str]) -> int | None:
-    """Run a command in one process a GPU where ``--gpus`` names several and no launcher has done so.
+    """Run a command in one process per GPU if ``--gpus`` names several and no launcher has done so.
 
     Returns:
         Exit status of the processes, or None where this process is to do the work itself.

@@ -1,4 +1,4 @@
-"""Buckets of entities by type, length, density and what was seen before, so that scores can be split by them.
+"""Buckets of entities by type, length, density and known mentions, by which scores are split.
 
 Gold and predicted entities get their buckets by the same rule, so that a bucket has precision, recall and F1: a correct
 entity is in the same bucket on both sides.
@@ -30,17 +30,17 @@ SENTENCE_LENGTHS = {
     50: "31-50 words",
     math.inf: "51+ words",
 }
-# Words of gold entities in all words of the sentence.
+# Share of words of gold entities in the words of the sentence.
 DENSITIES = {0.0: "0 %", 0.1: "0-10 %", 0.2: "10-20 %", 0.3: "20-30 %", math.inf: "over 30 %"}
 THIS_TYPE, OTHER_TYPE, SEEN, PARTLY, UNSEEN = "seen, this type", "seen, other type", "seen", "partly seen", "unseen"
 SHARED, TARGET_ONLY = "shared", "target only"
 BY_TYPE = "type"
-# The order of buckets in a table; types are put in another one.
+# The order of buckets in a table; types are sorted by name.
 ORDER = (
     *(*MENTION_LENGTHS.values(), *SENTENCE_LENGTHS.values(), *DENSITIES.values()),
     *(THIS_TYPE, OTHER_TYPE, SEEN, PARTLY, UNSEEN, SHARED, TARGET_ONLY),
 )
-ROUNDING = 1e-9  # a share that equals a border but for rounding stays below it
+ROUNDING = 1e-9  # a share that equals a border except for rounding stays below it
 LINES_A_REPORT = 10_000
 TASK = "mentions in raw text"
 
@@ -52,7 +52,7 @@ class KnownText:
     Args:
         train: Training sentences of the target.
         source_train: Training sentences of the source.
-        raw_text: File of raw text of the target, a sentence a line.
+        raw_text: File of raw text of the target, one sentence per line.
         source_types: Entity types of the source.
     """
 
@@ -69,7 +69,7 @@ class Buckets:
         sentences: The scored sentences.
         gold: Their gold entities.
         known: Text in which mentions may have been seen.
-        seen_in_text: By words of a mention whether raw text has it; None without raw text.
+        seen_in_text: Says by the words of a mention if raw text has it; None without raw text.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Buckets:
                 self._seen[f"seen in {origin} train"] = types, _content_words(types)
 
     def find(self, number: int, span: Span) -> dict[str, str]:
-        """Find the buckets of an entity of a sentence, given by its number: a bucket of each kind."""
+        """Find the buckets of an entity of a sentence, given by its number: one of each kind."""
         words = self._sentences[number].words
         mention = words[span.start : span.end]
         found = {
@@ -115,7 +115,7 @@ def _find_range(value: float, ranges: Mapping[float, str]) -> str:
 
 
 def _read_mentions(sentences: Sequence[Sentence]) -> dict[Name, set[str]]:
-    """The entity types of each mention."""
+    """Read the entity types of each mention."""
     types: dict[Name, set[str]] = defaultdict(set)
     for sentence in sentences:
         for start, end, entity_type in to_spans(sentence.tags or ()):
@@ -128,12 +128,12 @@ def _content_words(mentions: Iterable[Name]) -> set[str]:
 
 
 def find_in_raw_text(path: Path, mentions: Collection[Name]) -> Work[dict[Name, str]]:
-    """Look mentions up in a text file, a sentence a line; the file is read once.
+    """Look mentions up in a text file with one sentence per line; the file is read once.
 
     The words of the file are found as ``predict`` finds them, and words of mentions are cut by the same rule.
 
     Returns:
-        By mention whether it is ``SEEN``, ``PARTLY`` (one of its content words is) or ``UNSEEN``.
+        ``SEEN``, ``PARTLY`` (one of its content words is) or ``UNSEEN`` by mention.
     """
     cut = {words: tuple(part for word in words for part in cut_words(word)) for words in mentions}
     wanted = NameFinder({" ".join(parts) for parts in cut.values()})

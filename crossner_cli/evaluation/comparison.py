@@ -1,10 +1,10 @@
 """Comparisons of two models on the same sentences: difference and its significance, by type, sentences won and lost.
 
-Significance is that of a difference in micro F1, by paired bootstrap and approximate randomisation. Both work on counts
-of entities by sentence, so that a resample is a weighted sum and needs no tagger. A resample draws the same sentences
-for both sides, which pairs them.
+Significance is tested for a difference in micro F1, by paired bootstrap and approximate randomisation. Both work on
+counts of entities by sentence, so that a resample is a weighted sum and needs no tagger. A resample draws the same
+sentences for both sides, which pairs them.
 
-Seeds. With one run a side, the statements are about these two trained taggers, and only the sentences vary. With
+Seeds. With one run per side, the statements are about these two trained taggers, and only the sentences vary. With
 several runs, they are about the two ways of training, and seeds vary too: sentences are drawn again, the same for all
 runs, but seeds are not drawn again out of the few there are. Drawing three of three with replacement makes their
 variance a third too small and its tails too short, and counts the effect of sentences on single runs twice. Instead the
@@ -13,9 +13,9 @@ already (the mean over resamples of the variance between runs of the changes by 
 variance, divided by the number of runs, with the Welch-Satterthwaite degrees of freedom of both sides, is added to each
 resampled difference. A side of one run is taken to vary as the other side does, with nothing taken off, since a
 variance that happens to be small would count in full for it. If both sides are the same taggers, the variance is that
-of the differences, seed by seed. Without any difference, 1 to 5 of 100 simulated comparisons of two to ten runs a side
-have p < 0.05, whether seeds matter or not (``benchmarks/comparison_speed.py --nulls 1000``); with seeds drawn again it
-is 0 to 10.
+of the differences, seed by seed. Without any difference, 1 to 5 of 100 simulated comparisons of two to ten runs per
+side have p < 0.05, whether seeds matter or not (``benchmarks/comparison_speed.py --nulls 1000``); with seeds drawn
+again it is 0 to 10.
 
 A bootstrap on few differing sentences is too sure: if three differ, all for one side, only resamples without any of
 them are not for that side. Swapping them gives p = 0.25. The reported p is the larger of the two.
@@ -40,7 +40,7 @@ from crossner_cli.evaluation.scores import Floats, Mode, compute_f1, mean_and_de
 from crossner_cli.run.results import Record
 
 RESAMPLES, CONFIDENCE = 10_000, 0.95
-CELLS_AT_ONCE = 2**20  # of resamples times sentences; more does not get faster, and takes more memory
+CELLS_AT_ONCE = 2**20  # resamples times sentences; more takes more memory and is not faster
 LARGEST_EXACT = 2**24  # whole numbers below are exact in 32 bits, and half the time
 ROUNDING = 1e-9  # two ways to the same F1 may differ by less, and so may means over runs
 TaggedSentences = Sequence[tuple[Sequence[str], Sequence[str]]]  # words and gold tags
@@ -62,22 +62,22 @@ class EntityCounts:
 
     @property
     def runs(self) -> int:
-        """Number of trained taggers."""
+        """The number of trained taggers."""
         return len(self.correct)
 
     def f1(self) -> Floats:
-        """Micro F1 in percent, (runs, columns)."""
+        """The micro F1 in percent, (runs, columns)."""
         return compute_f1(self.correct.sum(axis=1), self.predicted.sum(axis=1), self.gold.sum(axis=0))
 
     def errors(self) -> Floats:
-        """Missed and wrongly predicted entities of each sentence, mean over runs, (sentences,)."""
+        """The missed and wrong entities of each sentence, mean over runs, (sentences,)."""
         errors = self.predicted[:, :, 0] + self.gold[None, :, 0] - 2 * self.correct[:, :, 0]
         return np.asarray(errors.mean(axis=0))
 
 
 @dataclass(frozen=True)
 class Interval:
-    """The interval of a difference, and the two-sided p of one as far from zero if there is none; all (columns,)."""
+    """The interval of a difference, and the two-sided p of a difference this large by chance; all (columns,)."""
 
     low: Floats
     high: Floats
@@ -95,7 +95,7 @@ class Significance:
     Args:
         difference: Difference of the means over runs.
         interval: With varying sentences and, if a side has several, varying runs; its p is at least ``randomisation``.
-        of_these: With varying sentences alone: about these trained taggers.
+        of_these: With varying sentences only: about these trained taggers.
         randomisation: p of approximate randomisation, sentences swapped: about these trained taggers.
     """
 
@@ -167,10 +167,10 @@ def resample_f1(
 
 
 def swap_sentences(one: EntityCounts, other: EntityCounts, resamples: int, random: np.random.Generator) -> Floats:
-    """Approximate randomisation: p of the difference if each sentence's outputs may belong to either side.
+    """Test by approximate randomisation: p of the difference if each sentence's outputs may belong to either side.
 
     A sentence's outputs are swapped for all runs at once, since the runs of a side are not independent on it; F1 is
-    that of the mean counts over runs. With one run a side this is the test of Yeh (2000).
+    that of the mean counts over runs. With one run per side this is the test of Yeh (2000).
     """
     sentences, columns = one.gold.shape
     gold = one.gold.sum(axis=0)
@@ -197,7 +197,7 @@ def swap_sentences(one: EntityCounts, other: EntityCounts, resamples: int, rando
 
 
 def adjust_for_many(p: Floats) -> Floats:
-    """Adjust p values by Holm: trusting all below 0.05 is wrong about any of them in at most a twentieth of cases."""
+    """Adjust p values by Holm: with all below 0.05 trusted, any of them is wrong in at most a twentieth of cases."""
     order = np.argsort(p)
     stepped = p[order] * np.arange(len(p), 0, -1)
     adjusted = np.empty(len(p))
@@ -233,14 +233,14 @@ def _with_seeds(
 
 
 def _variance_of_seeds(scores: Floats, drawn: Floats) -> Floats:
-    """Variance between runs beyond that from the choice of sentences, (columns,)."""
+    """Estimate the variance between runs beyond that from the choice of sentences, (columns,)."""
     of_sentences = (drawn - scores).var(axis=1, ddof=1).mean(axis=0)
     return np.asarray(np.maximum(0.0, scores.var(axis=0, ddof=1) - of_sentences))
 
 
 def _interval(draws: Floats, confidence: float) -> Interval:
     outside = 50 * (1 - confidence)
-    # Two seeds leave Student's t one degree of freedom: it goes beyond what two F1 can differ by.
+    # Two seeds leave Student's t one degree of freedom: it exceeds every possible difference of F1.
     low, high = np.clip(np.percentile(draws, [outside, 100 - outside], axis=0), -100, 100)
     beyond = np.minimum((draws <= 0).sum(axis=0), (draws >= 0).sum(axis=0))
     return Interval(low, high, np.minimum(1.0, 2 * (beyond + 1) / (len(draws) + 1)))
@@ -260,7 +260,7 @@ class CountedModel:
         for path, sentences in zip(list(model.files.values())[1:], others, strict=True):
             check_same_sentences(self.sentences, sentences, model.place, str(path))
         gold = [tags for _, tags in self.sentences]
-        # Each side by itself, since a tagger of another run may tag in another scheme than the gold tags.
+        # Each side separately, since a tagger of another run may use another scheme than the gold tags.
         self.gold = read_entities(gold, mode=mode, scheme=scheme_shown(gold))
         scheme: Scheme = "bioes" if model.scores.scheme == "bioes" else "bio"
         self.predicted = [
@@ -306,7 +306,7 @@ def check_same_sentences(one: TaggedSentences, other: TaggedSentences, place: st
     """Refuse to compare scores of other sentences or against other gold entities.
 
     Raises:
-        CrossNERError: They differ; it names the first sentence that does.
+        CrossNERError: They differ; the message names the first sentence that does.
     """
     for number, (mine, theirs) in enumerate(zip_longest(one, other, fillvalue=((), ())), start=1):
         is_same = list(mine[0]) == list(theirs[0])
@@ -329,7 +329,7 @@ def compare_models(one: CountedModel, other: CountedModel, *, seed: int = 1) -> 
     """
     check_same_sentences(one.sentences, other.sentences, one.model.place, other.model.place)
     if not one.sentences:
-        raise CrossNERError(f"{one.model.place} holds no sentence to compare on.", hint="Evaluate again with --force.")
+        raise CrossNERError(f"{one.model.place} holds no sentences to compare on.", hint="Evaluate again with --force.")
     types = sorted(one.types() | other.types())
     counts = one.count(types), other.count(types)
     is_paired = "" != one.model.tagger == other.model.tagger and list(one.model.files) == list(other.model.files)

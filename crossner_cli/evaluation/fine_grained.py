@@ -27,7 +27,7 @@ COUNTS = ("entities", "predicted", "correct", *ERRORS)
 MEASURES = ("precision", "recall", "f1")
 ALL, WORDS_ALONE = ("all", "entities"), ("all", "words alone, any type")
 FREQUENT = 50
-Part = tuple[str, str]  # what entities are split by, and a bucket of it
+Part = tuple[str, str]  # a property of entities, and one of its buckets
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Tagging:
 
     Args:
         label: The model as the user named it.
-        seed: Its seed, ``-`` if it has none.
+        seed: Its seed, or ``-``.
         tags: Tags of each sentence.
         scheme: Scheme of the tags.
         is_shown: True for the seed whose sentences are shown.
@@ -51,7 +51,7 @@ class Tagging:
 
 @dataclass(frozen=True)
 class Event:
-    """A gold and a predicted entity that share a word, or one of them alone; the kind is ``correct`` or an error."""
+    """A gold and a predicted entity that share a word, or one of them alone; its kind is ``correct`` or an error."""
 
     sentence: int
     kind: str
@@ -172,8 +172,8 @@ def average_parts(seeds: Sequence[Mapping[Part, Counter[str]]]) -> list[Record]:
     """Average the counts of each part, and the scores that follow from them, over seeds.
 
     Returns:
-        A row a part: ``by``, ``part``, ``COUNTS``, ``precision``, ``recall``, ``f1`` and ``f1_deviation``, which is
-        None for one seed. A part of no entity is left out.
+        A row per part: ``by``, ``part``, ``COUNTS``, ``precision``, ``recall``, ``f1`` and ``f1_deviation``, which is
+        None for one seed. A part without entities is left out.
     """
     rows = []
     for by, part in dict.fromkeys(part for seed in seeds for part in seed):

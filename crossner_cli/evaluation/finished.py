@@ -18,12 +18,12 @@ from crossner_cli.run.results import EvaluateResult, ModelResult
 from crossner_cli.run.storage import check_digest
 
 COMMAND = "evaluate"
-CROSS_VALIDATE = "cross-validate"  # whose result is one of evaluate, too
+CROSS_VALIDATE = "cross-validate"  # commands whose result is that of evaluate
 LONGEST_NAME = 60  # of the models in the name of an evaluate stage
 FOLDS = "folds"  # the stage of cross-validate
 OUT_OF_FOLD = "out of fold"  # begins the name of the sentences that are scored so
 NO_SEED = "-"  # the seed of a tagger whose folder does not name one
-Predictions = list[dict[str, Any]]  # a sentence each: words, gold and tags
+Predictions = list[dict[str, Any]]  # per sentence: words, gold and tags
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class EvaluatedModel:
     """A model of an evaluate stage.
 
     Args:
-        place: The stage's folder as messages and tables call it.
+        place: The stage's folder, as it is named in messages and tables.
         files: Predictions by seed.
         tagger: Digest of its taggers; empty if unknown.
         digests: SHA-256 of each file by its name, from the manifest; a file that is not listed is not checked.
@@ -105,7 +105,7 @@ def name_evaluation(models: Sequence[str], split: str) -> str:
 
 
 def _file_name(label: str) -> str:
-    """A label as a part of a file name."""
+    """Turn a label into a part of a file name."""
     return re.sub(r"[^\w.-]+", "-", label).strip("-.") or "model"
 
 
@@ -118,14 +118,14 @@ def prediction_file_names(runs: Sequence[tuple[str, str]]) -> list[str]:
     for label, seed in runs:
         name = _file_name(label)
         name = f"{name}-seed-{seed}" if labels.count(label) > 1 else name
-        while f"predictions-{name}.jsonl" in names:  # two paths may differ only in what a file name cannot hold
+        while f"predictions-{name}.jsonl" in names:  # two paths may become the same name
             name += "-2"
         names.append(f"predictions-{name}.jsonl")
     return names
 
 
 def write_predictions(path: Path, sentences: Sequence[Sentence], tags: Iterable[Sequence[str]]) -> None:
-    """Write a sentence a line: its words, its gold tags and the tags predicted for it."""
+    """Write one sentence per line: its words, its gold tags and the predicted tags."""
     with path.open("w", encoding="utf-8", newline="\n") as stream:
         for sentence, predicted in zip(sentences, tags, strict=True):
             record = {"words": sentence.words, "gold": sentence.tags, "tags": predicted}
@@ -170,7 +170,7 @@ def find_evaluation(path: Path, *, of_folds: bool = False) -> Evaluation:
 
     Args:
         path: A run directory, or the folder of a stage.
-        of_folds: Look for one of sentences that were tagged out of fold, and else for none of those.
+        of_folds: Look for one whose sentences were tagged out of fold, else for one whose sentences were not.
 
     Raises:
         CrossNERError: There is none, or there are several to choose from.

@@ -1,4 +1,4 @@
-"""Sentences as taggers tag them that have not seen them: their file, and their scores."""
+"""Sentences tagged by taggers that have not seen them: their file, and their scores."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ SMALLEST_ERROR = 0.1  # of F1, for the logarithm
 
 @dataclass(frozen=True)
 class FoldPrediction:
-    """A sentence as the tagger of the other folds tags it.
+    """A sentence as tagged by the tagger of the other folds.
 
     Args:
         fold: Number of its fold, from 0.
-        tags: One a word.
-        probabilities: What the tagger gives to each of them.
+        tags: One per word.
+        probabilities: The tagger's probability of each tag.
         shares: The probabilities of all tags of each word, those near zero left out; None if its method has none.
     """
 
@@ -56,7 +56,7 @@ class FoldPrediction:
 
 
 def write_predictions(path: Path, sentences: Sequence[Sentence], predictions: Sequence[FoldPrediction]) -> None:
-    """Write sentences as ``evaluate`` writes its predictions, with fold and probabilities; whole or not at all."""
+    """Write sentences as ``evaluate`` writes its predictions, with fold and probabilities, in one step."""
     records = [
         {
             "words": sentence.words,
@@ -87,7 +87,7 @@ def read_predictions(path: Path) -> list[FoldPrediction]:
 
 
 def score_predictions(sentences: Sequence[Sentence], predictions: Sequence[FoldPrediction], mode: Mode) -> Scored:
-    """Score all folds of one seed together, as the sentences of a test split are scored."""
+    """Score all folds of one seed together, like the sentences of a test split."""
     gold = [sentence.tags or () for sentence in sentences]
     tagged = [Tagged(each.tags, each.probabilities) for each in predictions]
     tags = [each.tags for each in tagged]

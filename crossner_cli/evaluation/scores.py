@@ -1,8 +1,8 @@
-"""F1 and the scores around it: exact words and types, entities read by seqeval sentence by sentence.
+"""F1 and related scores: exact words and types, entities read by seqeval sentence by sentence.
 
 There are two readings of tags that cannot follow the one before them: ``conll`` lets an ``I-`` that continues nothing
-open an entity (the rule of the CoNLL script, used by most papers), ``strict`` drops tags that form no whole entity.
-Either can give the higher score.
+open an entity (the rule of the CoNLL script, used by most papers), ``strict`` drops tags that do not form a whole
+entity. Either can give the higher score.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Floats = NDArray[np.floating]
 SEQEVAL_SCHEMES = {"bio": IOB2, "bioes": IOBES}
 REPAIR = {
     "conll": "an I- that continues nothing opens an entity (conlleval's rule, seqeval's default mode)",
-    "strict": "tags that form no whole entity are dropped (seqeval's strict mode)",
+    "strict": "tags that do not form a whole entity are dropped (seqeval's strict mode)",
 }
 # Fields of ``ModelResult``: means over seeds, and counts that are the same for every seed.
 AVERAGED = ("f1", "precision", "recall", "macro_f1")
@@ -115,7 +115,7 @@ def compute_f1(correct: NDArray[Any], predicted: NDArray[Any], gold: NDArray[Any
 
 
 def mean_and_deviation(values: Sequence[float]) -> dict[str, float | None]:
-    """Mean and sample standard deviation; the deviation of one value is None."""
+    """Compute mean and sample standard deviation; the deviation of one value is None."""
     return {"mean": statistics.fmean(values), "deviation": statistics.stdev(values) if len(values) > 1 else None}
 
 
@@ -125,7 +125,7 @@ def describe_mode(mode: Mode) -> dict[str, Any]:
 
 
 def other_mode(mode: Mode) -> Mode:
-    """The mode whose F1 is shown beside the chosen one."""
+    """Return the mode whose F1 is shown beside the chosen one."""
     return "strict" if mode == "conll" else "conll"
 
 
@@ -147,7 +147,7 @@ def score(
         gold_scheme: Scheme of the gold tags; default: that of the predicted tags.
 
     Raises:
-        ValueError: The two differ in sentences or words, or a text is no tag.
+        ValueError: The two differ in sentences or words, or a text is not a tag.
     """
     if list(map(len, gold)) != list(map(len, predicted)):
         raise ValueError("Gold and predicted tags must be those of the same words.")
@@ -186,7 +186,7 @@ def read_entities(sentences: Sequence[Sequence[str]], *, mode: Mode, scheme: Sch
         scheme: Scheme of the tags.
 
     Raises:
-        ValueError: A text is no tag.
+        ValueError: A text is not a tag.
     """
     parts = {tag: split_tag(tag) for tag in {tag for tags in sentences for tag in tags} - {OUTSIDE}}
     names = sorted({name for _, name in parts.values()})
@@ -253,7 +253,7 @@ def _average(values: Sequence[float]) -> Average:
 
 
 def _average_types(scores: Sequence[Scores]) -> list[TypeResult]:
-    """Scores by type, as means over seeds; a seed without a type counts as 0."""
+    """Average scores by type over seeds; a seed without a type counts as 0."""
     rows = []
     for name in sorted({name for each in scores for name in each.per_type}):
         found = [asdict(each.per_type[name]) if name in each.per_type else {} for each in scores]

@@ -1,4 +1,4 @@
-"""The verdict on two evaluated models: whether one is measurably better."""
+"""The verdict on two evaluated models: is one measurably better?"""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from crossner_cli.run.results import Record
 def describe_verdict(comparison: Record, models: int = 2) -> str:
     """Say in one sentence whether two models differ: the interval of the difference leaves out zero.
 
-    Otherwise it tells the difference that would show, which is half the width of the interval: an interval of that
-    width leaves out zero around any larger difference.
+    Otherwise it names the smallest difference that would show, half the width of the interval: an interval of that
+    width around any larger difference leaves out zero.
 
     Args:
         comparison: As ``compare_models`` makes it.
-        models: How many there are; of more than two these are the best ones.
+        models: The number of models; of more than two these are the best.
     """
     one, other, low, high = (comparison[name] for name in ("model", "against", "low", "high"))
     confidence = f"{100 * comparison['confidence']:.0f} %"
@@ -23,7 +23,7 @@ def describe_verdict(comparison: Record, models: int = 2) -> str:
     luck = "; the luck of the seed is left out, with one seed each" if is_one_seed else ""
     if low == high == 0:
         return (
-            f"no difference between {one} and {other}{place}: in every sentence both are right and wrong equally often"
+            f"no difference between {one} and {other}{place}: both are right and wrong equally often in every sentence"
         )
     if low <= 0 <= high:
         best = f", the best of {models}" if models > 2 else ""

@@ -1,4 +1,4 @@
-"""The HTTP client that asks language models: an answer has a last second and a last byte, and one address."""
+"""The HTTP client for language models: answers are limited in seconds and bytes, and come from one address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEAST_BOUND, TIMES_THE_QUESTION = 4_000_000, 20  # bytes of an answer: 30,000 to
 
 
 class BoundedClient(openai.DefaultAsyncHttpxClient):
-    """A client that reads whole answers, within some seconds and bytes, and follows no redirect."""
+    """A client that reads whole answers within limits of seconds and bytes, and does not follow redirects."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(follow_redirects=False)

@@ -1,4 +1,4 @@
-"""Questions to a language model behind an interface like OpenAI's: in parallel, asked again, each answer kept."""
+"""Questions to a language model behind an interface like OpenAI's: in parallel, with retries, each answer kept."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from crossner_cli.run.progress import Progress, Work
 from crossner_cli.run.storage import write_json
 
 OPENAI_URL, KEY = "https://api.openai.com/v1", "OPENAI_API_KEY"
-RETRIES = 5  # after 429, 5xx, a timeout or a lost connection, ever longer apart
-READINGS = 2  # times that a question is asked whose answer is no answer of a model
+RETRIES = 5  # after 429, 5xx, a timeout or a lost connection, with growing pauses
+READINGS = 2  # times that a question is asked if the response is not an answer of a model
 REFUSED, UNREADABLE = "as refused by the server", "as answers that cannot be read"
 LONGEST_REASON = 300
 TOKENS = ("prompt_tokens", "completion_tokens")
 HIDDEN, NO_CREDIT = "[key]", "insufficient_quota"
-GOES_ON = "Answers that came are kept: the same command goes on from there."
+GOES_ON = "Answers that came are kept: the same command continues from there."
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a model; ``certainty`` is the lowest probability of its tokens, None where they are not told."""
+    """The answer of a model; ``certainty`` is the lowest probability of its tokens, None where they are not known."""
 
     text: str
     certainty: float | None
@@ -44,7 +44,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a question has no answer: ``REFUSED`` or ``UNREADABLE``, and what the server said."""
+    """The reason why a question has no answer: ``REFUSED`` or ``UNREADABLE``, and what the server said."""
 
     kind: str
     reason: str
@@ -54,7 +54,7 @@ def check_server(base_url: str | None) -> tuple[str, str]:
     """Return the address of the interface and the key, before anything heavy is loaded.
 
     Raises:
-        CrossNERError: The client is not installed, there is no key, or the address is none or holds secrets.
+        CrossNERError: The client is not installed, there is no key, or the address is invalid or holds secrets.
     """
     import_optional("openai", "Language models are asked with the package openai", extra="openai")
     url = (base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).rstrip("/")
@@ -71,30 +71,30 @@ def check_server(base_url: str | None) -> tuple[str, str]:
                 return url, key
             raise CrossNERError(
                 f"There is no key for {url}: the environment variable {KEY} is not set.",
-                hint=f"export {KEY}=…; any text will do for a server that wants no key.",
+                hint=f"export {KEY}=…; any text will do for a server that needs no key.",
             )
     raise CrossNERError(
-        f"--base-url {url} is no address.", hint="Give one such as http://localhost:8000/v1; it mostly ends in /v1."
+        f"--base-url {url} is not an address.", hint="Give one such as http://localhost:8000/v1; it mostly ends in /v1."
     )
 
 
 class LanguageModel:
-    """A language model that answers questions, each but once: answers lie in a folder, by what was asked of whom.
+    """A language model that answers each question once: answers are kept in a folder.
 
     Args:
         name: The model.
         base_url: The address of the interface, as ``check_server`` returns it.
-        key: The key, which is written nowhere.
+        key: The key, which is never written.
         cache: The folder of the answers.
         parallel: Requests at once.
         timeout: Seconds to wait for a whole answer.
-        max_requests: Requests in all, repeated ones not counted; None: as many as it takes.
+        max_requests: Requests in all, repeated ones not counted; None: no limit.
 
     Attributes:
         requests: The requests made.
         used: The answers used, new and kept, by their key.
-        failures: Why requests have no answer.
-        wishes: What is asked for beside an answer; a server may refuse some.
+        failures: The reasons why requests have no answer.
+        wishes: Further parameters of a request; a server may refuse some.
     """
 
     def __init__(
@@ -121,12 +121,12 @@ class LanguageModel:
     def answer_all(self, questions: Sequence[list[Message]], task: str) -> Work[list[Answer | Failure | None]]:
         """Answer questions, in their order; None for those that were not asked because of ``max_requests``.
 
-        If this is left early, answers under way are waited for, up to ``timeout`` seconds, and kept.
+        If this is left early, pending answers are waited for, up to ``timeout`` seconds, and kept.
 
         Raises:
             CrossNERError: The server cannot be reached, or does not know the key or the model.
         """
-        from crossner_cli.labelling.bounded_client import BoundedClient  # is there with the package openai alone
+        from crossner_cli.labelling.bounded_client import BoundedClient  # installed with the package openai
 
         self.cache.mkdir(parents=True, exist_ok=True)
         found: list[Answer | Failure | None] = [self._read_kept(question) for question in questions]
@@ -159,7 +159,7 @@ class LanguageModel:
         return {name: sum(getattr(answer, name) for answer in self.used.values()) for name in TOKENS}
 
     async def _close(self, client: Any, tasks: Iterable[asyncio.Task[Answer | Failure]]) -> None:
-        """Wait for the answers under way, but not for ever."""
+        """Wait for the pending answers, for a limited time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.timeout):
                 await asyncio.gather(*tasks, return_exceptions=True)
@@ -170,7 +170,7 @@ class LanguageModel:
         return hashlib.sha256(asked.encode()).hexdigest()
 
     def _read_kept(self, question: list[Message]) -> Answer | None:
-        """The answer that was kept, None if there is none or it is damaged."""
+        """Read the answer that was kept; None without one or if it is damaged."""
         key = self._digest(question)
         with contextlib.suppress(OSError, ValueError, TypeError):
             record = json.loads((self.cache / f"{key}.json").read_text(encoding="utf-8"))
@@ -194,10 +194,10 @@ class LanguageModel:
                 write_json(self.cache / f"{key}.json", dataclasses.asdict(answer))
                 self.used[key] = answer
                 return answer
-        return Failure(UNREADABLE, "what came is not an answer of a chat model, or is too large.")
+        return Failure(UNREADABLE, "the response is not an answer of a chat model, or is too large.")
 
     async def _request(self, client: Any, question: list[Message]) -> Any:
-        """Ask with all wishes, then without those that the server refuses, which are remembered."""
+        """Ask with all wishes, and again without those that the server refuses, which are remembered."""
         wishes = dict(self.wishes)
         while True:
             try:
@@ -212,7 +212,7 @@ class LanguageModel:
                 return completion
 
     def _read(self, completion: Any, question: list[Message]) -> Answer | None:
-        """Read an answer, whatever the server sent; None if it is none."""
+        """Read an answer from whatever the server sent; None if it is not an answer."""
         try:
             text = (completion.choices[0].message.content or "").rpartition("</think>")[2]
         except (AttributeError, IndexError, TypeError):
@@ -230,10 +230,10 @@ class LanguageModel:
         return Answer(text, certainty, *counts)
 
     def _reason(self, error: Any) -> str:
-        """What the server said, without the key."""
+        """Return what the server said, without the key."""
         body = error.body if isinstance(error.body, dict) else {}
         place = error.response.headers.get("location")
-        text = f"it sends on to {place}" if place else str(body.get("message") or error.message)
+        text = f"it redirects to {place}" if place else str(body.get("message") or error.message)
         return f"{' '.join(text.replace(self._key, HIDDEN).split())[:LONGEST_REASON]} ({error.status_code})"
 
     def _describe(self, error: Any) -> CrossNERError:

@@ -1,4 +1,4 @@
-"""What a language model is shown and how its answer is read: the text again, with a tag around each entity."""
+"""The prompt for a language model, and the reading of its answers: the text again, with a tag around each entity."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from crossner_cli.encoders.type_descriptions import describe_type
 from crossner_cli.errors import BadLine, CrossNERError, suggest
 
 Message = dict[str, str]
-ALTERED, BROKEN = "as answers that alter the text", "as answers with broken tags"
+ALTERED, BROKEN = "as answers that change the text", "as answers with broken tags"
 UNKNOWN_TYPE = "entity of an unknown type dropped"
-OTHER_CASE = "type written in another case taken"
-FREED = "answer freed of what is around it"
+OTHER_CASE = "type in another case accepted"
+FREED = "text around an answer removed"
 INSTRUCTION = (
     "You mark the named entities of a text. Write the text again, letter by letter, and put a tag around each entity."
     " Change nothing else: no letter, no mark, no order. Tags never stand inside each other. A text without entities"
@@ -40,18 +40,18 @@ _QUOTES = frozenset("\"'`“”„«»‘’‚‹›「」")
 
 @dataclass(frozen=True)
 class Prompt:
-    """What all sentences are asked with: the instruction with the types, and labelled sentences as a conversation."""
+    """The prompt of all sentences: the instruction with the types, and labelled sentences as a conversation."""
 
     messages: tuple[Message, ...]
     types: tuple[str, ...]
     shown_types: frozenset[str]
 
     def ask(self, text: str) -> list[Message]:
-        """The messages that ask for the tags of a text."""
+        """Return the messages that ask for the tags of a text."""
         return [*self.messages, _say("user", text)]
 
     def ask_again(self, text: str, answer: str) -> list[Message]:
-        """The messages that show a first answer and ask to check it."""
+        """Return the messages that show a first answer and ask to check it."""
         return [*self.ask(text), _say("assistant", answer), _say("user", REMINDER)]
 
 
@@ -61,8 +61,8 @@ def make_prompt(gold: Sequence[Sentence], types: Sequence[str], count: int, desc
     Args:
         gold: Labelled sentences.
         types: The types to find.
-        count: How many sentences to show.
-        descriptions: What a type means, by type; the others are described by the words of their name.
+        count: Number of sentences to show.
+        descriptions: The meanings of types; the others are described by the words of their names.
 
     Raises:
         CrossNERError: No sentence can be shown, or a type cannot be written as a tag.
@@ -76,7 +76,7 @@ def make_prompt(gold: Sequence[Sentence], types: Sequence[str], count: int, desc
     shots = choose_shots(gold, count)
     if not shots:
         raise CrossNERError(
-            "The target has no labelled training sentence to show to the language model.",
+            "The target has no labelled training sentences to show to the language model.",
             hint="Prepare the run with some: crossner prepare-data --target DATASET",
         )
     listed = "\n".join(
@@ -91,7 +91,7 @@ def make_prompt(gold: Sequence[Sentence], types: Sequence[str], count: int, desc
 
 
 def choose_shots(gold: Sequence[Sentence], count: int) -> list[Sentence]:
-    """Choose sentences that show as many types as they can, then the first ones; they stay in their order.
+    """Choose sentences that show as many types as possible, then the first ones; they stay in order.
 
     Sentences with a sign of tags in their text are left out.
     """
@@ -131,17 +131,17 @@ def _say(role: str, content: str) -> Message:
 def read_answer(answer: str, text: str, types: Collection[str], repairs: Counter[str]) -> tuple[Sentence | None, str]:
     """Read the tags of an answer into BIO tags of the words of the text.
 
-    The answer without its tags must be the text, white space aside; nothing of it is repaired. What models put around
-    an answer is taken off.
+    The answer without its tags must be the text, except for white space; nothing is repaired. Text around an answer is
+    removed.
 
     Args:
         answer: A text with tags.
         text: The text that was asked about.
         types: The types that are known; entities of others are dropped.
-        repairs: Counts what is dropped, taken off, taken in another case, or given a whole word.
+        repairs: Counts what is dropped, removed, accepted in another case, or widened to a whole word.
 
     Returns:
-        The sentence and nothing, or None and why the answer is of no use: ``ALTERED`` or ``BROKEN``.
+        The sentence and nothing, or None and the reason why the answer is not usable: ``ALTERED`` or ``BROKEN``.
     """
     for part in _free(answer):
         try:
@@ -155,7 +155,7 @@ def read_answer(answer: str, text: str, types: Collection[str], repairs: Counter
     else:
         return None, reason
     words = cut_words(text)
-    ends = [*accumulate(map(len, words))]  # in letters, white space aside
+    ends = [*accumulate(map(len, words))]  # in letters, without white space
     starts = [0, *ends[:-1]]
     letters = [0, *accumulate(not character.isspace() for character in plain)]
     spans: list[Span] = []
@@ -177,7 +177,7 @@ def read_answer(answer: str, text: str, types: Collection[str], repairs: Counter
 
 
 def _free(answer: str) -> Iterator[str]:
-    """An answer, then without a code fence, a first line that ends in a colon, and quotation marks around it."""
+    """Yield an answer, then the answer without a code fence, a first line that ends in a colon, and quotation marks."""
     yield (part := answer.strip())
     if fenced := _FENCE.search(part):
         yield (part := fenced[1].strip())
@@ -189,13 +189,13 @@ def _free(answer: str) -> Iterator[str]:
 
 
 def _find_type(name: str, types: Collection[str]) -> str | None:
-    """The type of this name, else the only one that differs from it by case alone."""
+    """Find the type of this name, else the only one that differs from it only in case."""
     alike = [name] if name in types else [each for each in types if each.casefold() == name.casefold()]
     return alike[0] if len(alike) == 1 else None
 
 
 def read_descriptions(path: Path | None, types: Sequence[str]) -> dict[str, str]:
-    """Read what types mean: a line each, ``type<TAB>description``. Blank lines are skipped.
+    """Read descriptions of types, one per line: ``type<TAB>description``. Blank lines are skipped.
 
     Raises:
         CrossNERError: A line is of another form, or names a type that the target lacks.

@@ -1,4 +1,4 @@
-"""The sentences that a teacher labels: read from raw text, and selected among those read."""
+"""The sentences that a teacher labels: read from raw text, and selected."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ TEXTS_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class RawText:
-    """Sentences in their order, each once, with single spaces.
+    """Sentences in order, each once, with single spaces.
 
     Args:
         texts: The sentences.
-        lines: The number among all sentences read of each, from 0.
-        read: How many documents and sentences were read.
-        dropped: How many sentences were dropped, by reason.
+        lines: The number of each among all sentences read, from 0.
+        read: Numbers of documents and sentences read.
+        dropped: Numbers of sentences dropped, by reason.
     """
 
     texts: list[str]
@@ -54,7 +54,7 @@ class RawText:
 def read_raw_text(paths: Sequence[Path], prepared: PreparedData | None, *, column: str) -> Work[RawText]:
     """Read raw text as ``prepare-data --corpus`` does, or the prepared corpus where no file is given.
 
-    Left out are repeated sentences, and those of dev and test of the prepared domains, whole or in part.
+    Repeated sentences, and those of dev and test of the prepared domains, whole or in part, are left out.
 
     Args:
         paths: Files and folders.
@@ -62,7 +62,7 @@ def read_raw_text(paths: Sequence[Path], prepared: PreparedData | None, *, colum
         column: Column or key that holds the text in JSONL and Parquet.
 
     Raises:
-        CrossNERError: A file cannot be read, or there is no sentence.
+        CrossNERError: A file cannot be read, or there are no sentences.
     """
     if paths:
         found = find_corpus_files([*map(find_raw_text, paths)])
@@ -70,8 +70,8 @@ def read_raw_text(paths: Sequence[Path], prepared: PreparedData | None, *, colum
         files = found.files
     else:
         assert prepared is not None
-        files = [prepared.corpus(LEVEL)]  # a sentence a line
-    # Of the prepared corpus they are left out already, and its mentions count its lines.
+        files = [prepared.corpus(LEVEL)]  # one sentence per line
+    # The prepared corpus has none of them, and its mentions count its lines.
     excluded = _keys_of_held_out(prepared) if paths and prepared else frozenset()
     counts: Counter[str] = Counter()
     known: dict[str, int] = {}
@@ -88,7 +88,7 @@ def read_raw_text(paths: Sequence[Path], prepared: PreparedData | None, *, colum
     if not known:
         names = ", ".join(map(str, paths or files))
         raise CrossNERError(
-            f"{names}: there is no sentence to label ({counts['sentences']} were read).",
+            f"{names}: there are no sentences to label ({counts['sentences']} were read).",
             hint="Give raw text: files or folders of text, JSONL or Parquet.",
         )
     read = {name: counts[name] for name in ("documents", "sentences")}
@@ -96,7 +96,7 @@ def read_raw_text(paths: Sequence[Path], prepared: PreparedData | None, *, colum
 
 
 def _keys_of_held_out(prepared: PreparedData) -> frozenset[str]:
-    """The keys of all sentences that taggers of either domain are selected and scored on."""
+    """Return the keys of all sentences that taggers of either domain are selected and scored on."""
     return frozenset(
         make_leak_key(" ".join(sentence.words))
         for domain in prepared.domains.values()
@@ -107,7 +107,7 @@ def _keys_of_held_out(prepared: PreparedData) -> frozenset[str]:
 
 
 def choose_random(raw: RawText, count: int, seed: int) -> list[str]:
-    """Choose sentences by chance; they stay in their order."""
+    """Choose sentences at random; they stay in order."""
     chosen = sorted(random.Random(seed).sample(range(len(raw.texts)), min(count, len(raw.texts))))
     return [raw.texts[number] for number in chosen]
 
@@ -115,14 +115,14 @@ def choose_random(raw: RawText, count: int, seed: int) -> list[str]:
 def choose_dense(
     raw: RawText, count: int, prepared: PreparedData | None, entities: Sequence[Path], *, is_prepared: bool
 ) -> Work[list[str]]:
-    """Choose the sentences with most listed names a word.
+    """Choose the sentences with the most listed names per word.
 
     Args:
         raw: The sentences.
-        count: How many to choose.
+        count: Number of sentences to choose.
         prepared: The prepared data of the run, for its training sentences and the mentions of its corpus.
         entities: Lists of names, as ``prepare-data --entities`` takes them; without, the mentions are counted.
-        is_prepared: Whether the sentences are those of the prepared corpus.
+        is_prepared: True if the sentences are those of the prepared corpus.
 
     Raises:
         CrossNERError: There are no lists and no mentions, or a list cannot be read.
@@ -165,6 +165,6 @@ def choose_uncertain(raw: RawText, count: int, first: TrainedTagger, engine: Eng
 
 
 def _keep_lowest(texts: Sequence[str], values: Sequence[float], count: int) -> list[str]:
-    """The texts with the lowest values, the first of equal ones, in their order."""
+    """Return the texts with the lowest values, the first of equal ones, in order."""
     chosen = heapq.nsmallest(count, range(len(texts)), key=lambda number: (values[number], number))
     return [texts[number] for number in sorted(chosen)]

@@ -31,8 +31,8 @@ class TaggerTeacher:
     def label(self, texts: Sequence[str]) -> list[Sentence]:
         """Label sentences, some hundred at once, in their order.
 
-        They get tags in the scheme of the taggers and, as soft labels, the probabilities of the tags of each word:
-        those near zero left out.
+        They get tags in the scheme of the taggers and, as soft labels, the probabilities of each word's tags, except
+        those near zero.
         """
         words = [cut_words(text) for text in texts]
         means = self.ensemble.find_means(words)
@@ -44,7 +44,7 @@ class TaggerTeacher:
 
 
 def is_sure(sentence: Sentence, least: float) -> bool:
-    """Return whether a sentence has entities, and the teacher gave each tag of them at least this probability."""
+    """Return whether a sentence has entities whose tags all have at least this probability."""
     assert sentence.tags is not None and sentence.soft is not None
     found = [shares.get(tag, 0.0) for tag, shares in zip(sentence.tags, sentence.soft, strict=True) if tag != OUTSIDE]
     return bool(found) and min(found) >= least

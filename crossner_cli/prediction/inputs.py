@@ -21,8 +21,8 @@ from crossner_cli.errors import BadLine, CrossNERError, suggest_path
 from crossner_cli.run.storage import walk_files
 
 STDIN = "-"
-FOLDER_ENDINGS = tuple(ENDINGS)  # of the files of a folder that are read
-# Large enough to batch sentences of similar length together, small enough to hold in memory.
+FOLDER_ENDINGS = tuple(ENDINGS)  # endings of the files of a folder that are read
+# Large enough to batch sentences of similar length, small enough for memory.
 CHUNK_SENTENCES, CHUNK_WORDS = 2_048, 32_768
 
 
@@ -43,7 +43,7 @@ class Inputs:
         stdin: The stream that is read as stdin; None is the stdin of this process.
         texts: Texts that are read instead of files and stdin.
         column: The column or key that holds the text.
-        notes: What ``check`` found: how files are read, and which files of a folder are not.
+        notes: Notes of ``check``: how files are read, and which files of a folder are not.
     """
 
     paths: Sequence[Path]
@@ -71,7 +71,7 @@ class Inputs:
 
     @cached_property
     def files(self) -> list[Path]:
-        """The files, those of folders sorted; hidden ones are left out, those of other endings noted, too."""
+        """The files, those of folders sorted, without hidden ones; those with other endings are noted."""
         found: list[Path] = []
         for path in self.paths:
             if str(path) == STDIN or not path.is_dir():
@@ -84,17 +84,17 @@ class Inputs:
                 self.notes.append(f"Not read of {path}, because of their endings: {len(left)} files ({named}).")
             if not chosen:
                 hint = f"Files are read that end in {' '.join(FOLDER_ENDINGS)}. To read another one as text, name it."
-                raise CrossNERError(f"The folder {path} holds no file to tag.", hint=hint)
+                raise CrossNERError(f"The folder {path} holds no files to tag.", hint=hint)
             found += chosen
         return found
 
     def format_of(self, path: Path) -> str:
-        """The format that an input is read as."""
+        """Return the format that an input is read as."""
         return self.format or format_of_file(path)
 
     def shared_schema(self) -> Any:
         """Read the schema of the rows if all inputs are Parquet with the same columns; return None if not."""
-        # Rows of a folder's files get another column, the name of the file.
+        # Rows of a folder's files get a further column, the name of the file.
         if not self.files or {*self.files} != {*self.paths} or {*map(self.format_of, self.files)} != {"parquet"}:
             return None
         first, *others = (read_schema(path, self.column) for path in self.files)
@@ -105,8 +105,8 @@ class Inputs:
 
         Args:
             repairs: Counts repairs, and decides whether bad lines are skipped.
-            done: Number of documents that are tagged already. They are read again, so that repairs in them are
-                counted, but not segmented.
+            done: Number of documents that are tagged already. They are read again, so that repairs in them are counted,
+                but they are not segmented.
 
         Raises:
             CrossNERError: An input is malformed.
@@ -152,13 +152,13 @@ class Inputs:
             raise CrossNERError(problem.problem, hint=hint) from None
 
     def _stdin(self) -> BinaryIO:
-        if self.stdin is None and sys.stdin is None:  # closed by whoever started this process
+        if self.stdin is None and sys.stdin is None:  # closed by the parent process
             raise CrossNERError("There is no stdin to read from.", hint="Name the files to tag.")
         return self.stdin or sys.stdin.buffer
 
 
 def group_documents(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    """Group documents, none of them split, into chunks of limited size; those before a problem come before it."""
+    """Group whole documents into chunks of limited size; those before a problem come before it."""
     chunk: list[Document] = []
     sentences = words = 0
     try:

@@ -34,7 +34,7 @@ ENDINGS = {ending: name for name, row in FORMATS.items() if row.writes for endin
 
 
 def choose_format(name: str, output: Path | None, *, on_terminal: bool = False) -> str:
-    """Choose the format of an output: the one asked for, else by the ending of its name, else JSONL.
+    """Choose the format of an output: the one given, else that of the ending of its name, else JSONL.
 
     On a terminal, where ``output`` is None, it is text.
 
@@ -70,7 +70,7 @@ class Stream:
     Args:
         stream: Where to write; None on a process that writes nothing.
         writer: How the output begins and ends.
-        is_own: Whether to close the stream in the end.
+        is_own: True if the stream is closed in the end.
     """
 
     def __init__(self, stream: BinaryIO | None, writer: Writer, *, is_own: bool = False) -> None:
@@ -111,12 +111,12 @@ class Stream:
 class Draft:
     """An output that is renamed when complete.
 
-    ``totals`` counts the documents that the draft holds, ``notes`` tell what was found of an interrupted command.
+    ``totals`` counts the documents that the draft holds, ``notes`` describe what an interrupted command left.
 
     Args:
         path: Its final name.
         writer: How it begins and ends, and whether the draft is a folder of parts.
-        depends_on: Everything its bytes depend on; None if it cannot be continued, as when stdin is read.
+        depends_on: Everything that its bytes depend on; None if it cannot be continued, as when stdin is read.
 
     Raises:
         CrossNERError: Another process writes it.
@@ -125,7 +125,7 @@ class Draft:
     def __init__(self, path: Path, writer: Writer, depends_on: Mapping[str, Any] | None) -> None:
         self.path, self.writer, self.depends_on = path, writer, depends_on
         self.draft = path.with_name(f".{path.name}.draft")
-        self.whole = path.with_name(f".{path.name}.whole")  # put in order out of the draft
+        self.whole = path.with_name(f".{path.name}.whole")  # the draft put in order
         self.progress = path.with_name(f".{path.name}.progress.json")
         self.totals, self.bytes = Totals(), 0
         self.notes: list[str] = []
@@ -178,7 +178,7 @@ class Draft:
         _remove(replaced)
 
     def close(self) -> None:
-        """Keep an unfinished draft that can be continued; remove any other."""
+        """Keep an unfinished draft if it can be continued, else remove it."""
         try:
             _remove(self.whole)
             if not self._is_finished and self.depends_on is not None and self.totals.documents:
@@ -271,8 +271,8 @@ def check_output(output: Path, *, is_folder: bool, is_forced: bool, inputs: Sequ
         raise CrossNERError(f"--output {output} is or holds a file to tag.", hint=another)
     if is_folder:
         check_output_folder(output, CONFIGURATION, force=is_forced)
-        if output.is_dir() and not all(map(_is_ours, output.iterdir())):  # as a project that somebody annotated
-            raise CrossNERError(f"--output {output} holds other files than tagged documents.", hint=another)
+        if output.is_dir() and not all(map(_is_ours, output.iterdir())):  # such as a project that somebody annotated
+            raise CrossNERError(f"--output {output} holds files that are not tagged documents.", hint=another)
     elif output.is_dir():
         raise CrossNERError(f"--output {output} is a folder, and a file is to be written.", hint=another)
     elif output.is_file() and not is_forced:
@@ -285,12 +285,12 @@ def check_output(output: Path, *, is_folder: bool, is_forced: bool, inputs: Sequ
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether a file of a brat folder is called as those that are written here."""
+    """Return whether a file of a brat folder has a name that is written here."""
     return path.name == CONFIGURATION or (path.suffix in (".txt", ".ann") and len(path.stem) >= 9 and _number(path) > 0)
 
 
 def _number(part: Path) -> int:
-    """The number of the first document of a part; 0 for another file."""
+    """Return the number of the first document of a part; 0 for another file."""
     stem = part.name.partition(".")[0]
     return int(stem) if stem.isdecimal() else 0
 

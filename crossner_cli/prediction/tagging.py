@@ -1,4 +1,4 @@
-"""Chunks of documents are tagged and written as bytes, by this process or by several on the CPU."""
+"""Tagging of chunks of documents, and writing as bytes, by this process or by several on the CPU."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Tagging:
 
 
 class TaggedChunk(NamedTuple):
-    """The bytes that are written of a chunk, and the counts of its documents."""
+    """The bytes to write for a chunk, and the counts of its documents."""
 
     pieces: list[Piece]
     totals: Totals
@@ -69,7 +69,7 @@ class ChunkTagger:
 
     def __init__(self, tagging: Tagging, engine: Engine) -> None:
         self.tagging, self.engine = tagging, engine
-        self.tagger: Tagger  # of several the first
+        self.tagger: Tagger  # the first of several
         self._tag: Callable[[Sequence[Sentence]], list[Tagged]]
         first, *others = tagging.trained
         if others:
@@ -172,7 +172,7 @@ def tag_in_processes(
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         # Processes end after the chunks that they have. One that is killed while it sends a result leaves this process
-        # waiting for the rest of it for ever, so that is only done with those that do not end.
+        # waiting for the rest of it, so only those that do not end are killed.
         patience = time.monotonic() + MOST_PATIENCE
         for process in set(multiprocessing.active_children()) - others:
             process.join(max(0.0, patience - time.monotonic()))
@@ -186,7 +186,7 @@ _get_chunk_tagger: Callable[[], ChunkTagger]
 
 
 def _prepare_process(tagging: Tagging, make_engine: Callable[[], Engine]) -> None:
-    """Begin the life of a tagging process."""
+    """Prepare a tagging process."""
     global _get_chunk_tagger
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main one ends the others
     threading.Thread(target=_end_with_main_process, daemon=True).start()
@@ -195,7 +195,7 @@ def _prepare_process(tagging: Tagging, make_engine: Callable[[], Engine]) -> Non
 
 
 def _end_with_main_process() -> None:
-    """End this process when the main one was killed: its queue alone would be waited for forever."""
+    """End this process when the main one was killed: else it would wait for its queue forever."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

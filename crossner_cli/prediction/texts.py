@@ -1,4 +1,4 @@
-"""Texts tagged from Python, by the code that ``crossner predict`` tags documents with."""
+"""Texts tagged from Python, by the code of ``crossner predict``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TextTagger:
         engine: Where it computes.
 
     Raises:
-        CrossNERError: The folder holds no tagger, or one that is damaged.
+        CrossNERError: The folder holds no tagger, or a damaged one.
     """
 
     def __init__(self, folder: Path, engine: Engine) -> None:
@@ -61,7 +61,7 @@ class TextTagger:
         trained.check_unchanged()
         tagging = Tagging([trained], Writer(), calibration=read_calibration(trained.folder))
         self._tagger = ChunkTagger(tagging, engine)
-        # Hooks that leave out padding lie on the model, and so does its mode; a call uses all cores anyway.
+        # Hooks that leave out padding, and the mode, belong to the model; a call uses all cores anyway.
         self._lock = threading.Lock()
 
     def tag(self, texts: Iterable[str]) -> list[list[Entity]]:
@@ -70,7 +70,7 @@ class TextTagger:
         Threads may call it at once: they wait for each other.
 
         Raises:
-            CrossNERError: One text is given in place of a list, or a value is no text.
+            CrossNERError: One text is given in place of a list, or a value is not a text.
         """
         if isinstance(texts, str):
             raise CrossNERError("tag was given one text instead of a list.", hint=TEXTS_HINT)

@@ -45,7 +45,7 @@ def heading(label: str) -> str:
 
 
 def short_names(labels: Iterable[str]) -> dict[str, str]:
-    """Shorten labels that are paths to the shortest end that tells them apart."""
+    """Shorten labels that are paths to their shortest distinct ends."""
     parts = {label: PurePath(label).parts for label in labels}
 
     def is_alone(label: str, length: int) -> bool:

@@ -27,12 +27,12 @@ class Column:
 
 
 def _made(name: str) -> Callable[[MeasuredModel, str], Any]:
-    """The value of a field of the provenance."""
+    """Return a function for a field of the provenance."""
     return lambda model, _: getattr(model.provenance, name, None)
 
 
 def _scored(name: str) -> Callable[[MeasuredModel, str], Any]:
-    """A score of the seed."""
+    """Return a function for a score of the seed."""
     return lambda model, seed: getattr(model.model.scores.seeds[seed], name)
 
 
@@ -62,10 +62,10 @@ COLUMNS = (
 
 
 def make_rows(model: MeasuredModel) -> list[Record]:
-    """Make a record a seed of a model, with the value of every column."""
+    """Make one record per seed of a model, with the value of every column."""
     return [{column.name: column.value(model, seed) for column in COLUMNS} for seed in model.model.scores.seeds]
 
 
 def titles(shown: str) -> tuple[str, ...]:
-    """The headings of the columns that the table shows where they vary, or further."""
+    """Return the headings of the columns with this value of ``shown``."""
     return tuple(column.title for column in COLUMNS if column.shown == shown)

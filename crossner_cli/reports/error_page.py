@@ -1,7 +1,7 @@
 """The files of ``evaluate --fine-grained``: scores of parts as CSV, and all tables and sentences as a page.
 
-The page is one file that loads nothing and needs no server. Everything from data is escaped; beyond that, the page
-forbids its reader to run any script or style but its own two, named by their digests.
+The page is one file that loads nothing and needs no server. Everything from data is escaped; besides, the page forbids
+the browser to run any script or style except its own two, named by their digests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from crossner_cli.evaluation.fine_grained import Analysis, Event
 
 TEMPLATES = Path(__file__).parent / "templates"
-SENTENCES = 5000  # shown of each model; those with errors go first if there are more
+SENTENCES = 5000  # shown for each model; those with errors come first if there are more
 
 
 def write_reports(
@@ -104,7 +104,7 @@ def _digest(text: str) -> str:
 
 
 def _page_model(sentences: Sequence[Sentence], analysis: Analysis) -> dict[str, Any]:
-    """What the page shows of the errors of one model."""
+    """Collect what the page shows of the errors of one model."""
     events: dict[int, list[Event]] = defaultdict(list)
     for event in analysis.events:
         events[event.sentence].append(event)

@@ -29,12 +29,12 @@ Models = Mapping[str, ModelResult]
 
 
 def format_average(average: Mapping[str, float | None]) -> str:
-    """A score in percent; over several seeds with its deviation."""
+    """Write a score in percent; over several seeds with its deviation."""
     return figures.spread(average["mean"], average["deviation"])
 
 
 def result_tables(result: EvaluateResult, _: Manifest | None = None, *, is_short: bool = True) -> list[Block]:
-    """Scores of models side by side, over all entities and by type, after comparisons with others.
+    """Show scores of models side by side, over all entities and by type, after comparisons with others.
 
     For a screen, numbers that are seldom looked at and long tables are left to the stage's files.
     """
@@ -106,18 +106,18 @@ def _scores(models: Models, title: str, *, is_short: bool) -> Table:
 
 
 def _with_interval(average: Mapping[str, float | None], model: ModelResult, name: str) -> str:
-    """An average with its interval, if it has one."""
+    """Write an average with its interval, if it has one."""
     interval = (model.intervals or {}).get(name)
     return format_average(average) + (f" [{interval[0]:.0f}, {interval[1]:.0f}]" if interval else "")
 
 
 def _depends_on_mode(models: Models) -> bool:
-    """Whether a score is another in the other way to read tags."""
+    """Return whether a score changes with the other reading of tags."""
     return any(model.other_mode.f1 != model.f1 for model in models.values())
 
 
 def _weakest_types(label: str, model: ModelResult) -> str:
-    """Name the types that a model finds worst, and the file that has all."""
+    """Name the types with the lowest F1 of a model, and the file with all types."""
     scored = [row for row in model.per_type if row.f1 is not None and row.support]
     weakest = sorted(scored, key=lambda row: (row.f1, row.type))[:WEAKEST_TYPES]
     named = ", ".join(f"{row.type} {figures.score(row.f1)}" for row in weakest)
@@ -150,7 +150,7 @@ def _type_scores(models: Models) -> Table:
 
 
 def _reliability(models: Models, split: str | None) -> list[Block]:
-    """The calibration error of each model; of a single one also mean score and share correct in bins of the score."""
+    """Show the calibration error of each model; of a single one also score and share correct in bins."""
     blocks: list[Block] = []
     for label, model in models.items():
         if model.reliability is None:
@@ -179,23 +179,23 @@ def _reliability(models: Models, split: str | None) -> list[Block]:
 
 
 def comparison_tables(comparisons: Sequence[Record], details_in: str) -> list[Block]:
-    """Show comparisons as a row each, and one alone by type, too.
+    """Show comparisons, one per row; a single one also by type.
 
     Args:
         comparisons: As ``compare_models`` makes them; none shows nothing.
-        details_in: Place of the details, for readers of several.
+        details_in: The place of the details, named if there are several.
     """
     if not comparisons:
         return []
     comparisons = [_with_full_names(each) for each in comparisons]
-    # The best model against its strongest opponent; the clearest of many differences would be chance's choice.
+    # The best model against its strongest opponent; the clearest of many differences would be chosen by chance.
     best = max(comparisons, key=lambda each: (each["f1"]["mean"], each["against_f1"]["mean"]))
     blocks: list[Block] = [Line(describe_verdict(best), is_headline=True), _overview(comparisons)]
     blocks.append(_by_type(best) if len(comparisons) == 1 else Line(f"By entity type: {details_in}"))
     sentences = " or ".join(map(figures.count, sorted({each["sentences"]["all"] for each in comparisons})))
     seeds = "several seeds: intervals and p allow for other seeds, too"
     if any(max(each["runs"]) == 1 for each in comparisons):
-        seeds = "one seed a side: about these two trained taggers, not about how they were trained"
+        seeds = "one seed per side: about these two trained taggers, not about how they were trained"
     return [
         *blocks,
         Line(f"Paired on {sentences} sentences, {figures.count(best['resamples'])} resamples, read as {best['mode']}"),
@@ -204,7 +204,7 @@ def comparison_tables(comparisons: Sequence[Record], details_in: str) -> list[Bl
 
 
 def _with_full_names(comparison: Record) -> Record:
-    """A comparison whose models are named with an unusual decoding, and with their places where these differ.
+    """Name the models of a comparison with an unusual decoding, and with their places where these differ.
 
     The other model is also named with its place if both have the same label.
     """

@@ -8,7 +8,7 @@ from crossner_cli import figures
 from crossner_cli.reports.blocks import Block, Line, Row, Table
 from crossner_cli.run.results import ModelResult, Record
 
-# The kinds of error in words, and what they are.
+# The kinds of error in words, with explanations.
 KINDS = {
     "missed": ("missed", "no predicted entity shares a word with it, or is left for it"),
     "spurious": ("spurious", "no gold entity shares a word with it, or is left for it"),
@@ -19,7 +19,7 @@ KINDS = {
 
 
 def fine_grained_blocks(models: Mapping[str, ModelResult], *, is_short: bool) -> list[Block]:
-    """Errors by model: for a screen their kinds alone, for the page all tables."""
+    """Show errors by model: on a screen only their kinds, on the page all tables."""
     records = {label: model.fine_grained or {} for label, model in models.items()}
     blocks: list[Block] = [_kinds_of_error(records)]
     if is_short:
@@ -31,7 +31,7 @@ def fine_grained_blocks(models: Mapping[str, ModelResult], *, is_short: bool) ->
 
 
 def _format_mean(number: float) -> str:
-    """A count; a mean that is not a whole number has one decimal."""
+    """Write a count; a mean that is not a whole number has one decimal."""
     return figures.count(number) if float(number).is_integer() else f"{number:,.1f}"
 
 
@@ -52,7 +52,7 @@ def _kinds_of_error(records: Mapping[str, Record]) -> Table:
 
 
 def _part_table(record: Record, of: str) -> Table:
-    """Scores of every part, and what became of its gold entities."""
+    """Show the scores of every part, and the results of its gold entities."""
     rows: list[Row] = []
     last = ""
     for row in record["parts"]:

@@ -28,7 +28,7 @@ FEWEST_POINTS, PERPLEXITY = 5, 30.0
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Weights of a sentence: a row a word, a column for each thing that is weighed."""
+    """Weights of a sentence: a row per word, a column for each thing that is weighed."""
 
     columns: list[str]
     values: list[list[float]]
@@ -66,14 +66,14 @@ class InspectResult:
 
 
 def inspect_text(tagger: Tagger, text: str, engine: Engine) -> list[InspectedSentence]:
-    """Tag the sentences of a text as new text is, and keep their weights.
+    """Tag the sentences of a text as new text, and keep their weights.
 
     Raises:
-        CrossNERError: The text holds no word, or the tagger computes no weights.
+        CrossNERError: The text holds no words, or the tagger computes no weights.
     """
     found = segment(text, at_line_breaks=True)
     if not found:
-        raise CrossNERError(f"--sentence {text!r} holds no word.", hint='Write --sentence "Words of a sentence."')
+        raise CrossNERError(f"--sentence {text!r} holds no words.", hint='Write --sentence "Words of a sentence."')
     domain = tagger.domain_of_new_text
     sentences = [Sentence(tuple(word.text for word in words), None, domain) for words in found]
     return [inspect_sentence(tagger, sentence, engine) for sentence in sentences]
@@ -83,7 +83,7 @@ def inspect_sentence(tagger: Tagger, sentence: Sentence, engine: Engine) -> Insp
     """Tag one sentence, and keep its weights.
 
     Raises:
-        CrossNERError: The tagger computes none.
+        CrossNERError: The tagger computes no weights.
     """
     reader: Any = tagger.encoder.reader
     with inference(tagger, engine):
@@ -108,7 +108,7 @@ def inspect_sentence(tagger: Tagger, sentence: Sentence, engine: Engine) -> Insp
 def collect_states(
     tagger: Tagger, sentences: Sequence[Sentence], engine: Engine, *, kind: str, points: int, seed: int
 ) -> tuple[NDArray[np.float32], list[tuple[str, str, str]]]:
-    """Collect states of at most ``points`` words inside entities, at most as many of a domain as of each other.
+    """Collect states of at most ``points`` words inside entities, equally many of each domain if possible.
 
     Returns:
         The vectors of N words, (N, D), and of each word its text, its gold entity type and its domain.

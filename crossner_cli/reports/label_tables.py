@@ -1,4 +1,4 @@
-"""What ``label`` shows at its end."""
+"""The tables of ``label``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crossner_cli.run.results import LabelResult
 
 
 def label_tables(result: LabelResult, _: Manifest) -> list[Block]:
-    """Show what was labelled by whom, and what was left out and why."""
+    """Show the labels, their teacher, and what was left out and why."""
     seeds: dict[str, list[str]] = {}
     for teacher in result.teachers:
         seeds.setdefault(teacher["name"], []).extend([str(teacher["seed"])] if teacher.get("seed") is not None else [])

@@ -68,7 +68,7 @@ def _describe(name: str, place: Place) -> MethodFacts:
 
 
 def _find_reads(module: str, tagger: str) -> str:
-    """Find what the encoder of a tagger's class reads."""
+    """Find the kind of input of a tagger's class."""
     found = _find_class(module, tagger)
     if found is None:
         raise CrossNERError(f"The class {tagger} of a method was not found in {module}.", hint="Correct its name.")
@@ -113,13 +113,13 @@ def _find_in(body: list[ast.stmt], name: str) -> ast.ClassDef | None:
 
 
 def _assigned(node: ast.Module | ast.ClassDef) -> dict[str, Assignment]:
-    """What a module or class assigns, by name."""
+    """Return the assignments of a module or class, by name."""
     assignments = [child for child in node.body if isinstance(child, Assignment) and child.value is not None]
     return {ast.unparse(each.targets[0] if isinstance(each, ast.Assign) else each.target): each for each in assignments}
 
 
 def _inherited(module: str, name: str) -> dict[str, Assignment]:
-    """What a class and those that it extends assign, by name, in the order of a dataclass's fields."""
+    """Return the assignments of a class and its bases, by name, in the order of a dataclass's fields."""
     place = _find_class(module, name)
     if place is None:
         return {}
@@ -156,7 +156,7 @@ def method_tables(methods: Sequence[MethodFacts]) -> list[Block]:
 
 
 def list_settings(methods: Sequence[MethodFacts]) -> list[tuple[str, str]]:
-    """List methods with their defaults; those that all methods of words share stand once, in a row before them."""
+    """List methods with their defaults; those that all methods of words share come once, in a row before them."""
     of_words = [one.settings.items() for one in methods if one.reads == "words"]
     shared = [pair for pair in of_words[0] if all(pair in each for each in of_words)] if len(of_words) > 1 else []
     rows = {"all that read words": shared} if shared else {}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MARKERS = "osD^vP*X<>"
 LONGEST_NAME = 24
-# SVG keeps letters as letters, and a dollar sign begins no formula.
+# SVG keeps letters as letters, and a dollar sign does not begin a formula.
 STYLE: dict[Any, Any] = {
     "svg.hashsalt": "crossner",
     "svg.fonttype": "none",
@@ -35,7 +35,7 @@ def check_plots() -> None:
 
 @contextlib.contextmanager
 def figure(width: float, height: float, *paths: Path) -> Iterator[Any]:
-    """Give a figure of so many inches to draw on, and write it to the paths, each in the format of its ending.
+    """Give a figure of this size in inches to draw on, and write it to the paths, each in the format of its ending.
 
     Raises:
         CrossNERError: matplotlib is not installed.
@@ -75,7 +75,7 @@ def plot_curves(curves: Curves, title: str, folder: Path) -> list[str]:
 
 
 def plot_weights(sentence: InspectedSentence, name: str, path: Path) -> None:
-    """Draw the words of a sentence, with their tags, against what is weighed; the weights are from 0 to 1."""
+    """Draw the weights, from 0 to 1, of a sentence's words with their tags."""
     weights = sentence.weights[name]
     columns, rows = len(weights.columns), len(sentence.words)
     with figure(2.6 + 0.22 * columns, 1.6 + 0.19 * rows, path) as drawn:
@@ -88,7 +88,7 @@ def plot_weights(sentence: InspectedSentence, name: str, path: Path) -> None:
 
 
 def plot_states(words: Sequence[PlacedWord], title: str, path: Path) -> None:
-    """Draw words on a plane: the colour is the entity type's, the marker is the domain's."""
+    """Draw words on a plane: the colour shows the entity type, the marker the domain."""
     from matplotlib import colormaps
 
     types = sorted({word.type for word in words})
@@ -104,5 +104,5 @@ def plot_states(words: Sequence[PlacedWord], title: str, path: Path) -> None:
 
 
 def _short(name: str) -> str:
-    """Shorten a name to what an axis has room for, on one line."""
+    """Shorten a name so that it fits on one line of an axis."""
     return figures.printable(name, keep="")[:LONGEST_NAME]

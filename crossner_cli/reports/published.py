@@ -11,7 +11,7 @@ from crossner_cli import figures
 from crossner_cli.reports.blocks import Block, Line, Table
 from crossner_cli.reports.runs import Provenance
 
-# Numbers that the papers print, a row a number. ``printed`` (the method) and ``variant`` are the paper's words,
+# Numbers that the papers print, one per row. ``printed`` (the method) and ``variant`` are the paper's words,
 # ``method`` and ``regime`` the names that crossner has for them, empty without one; ``adapted`` says whether the
 # encoder was adapted to raw text; a ``target`` may be ``domain:type``, or ``average`` over the five CrossNER domains.
 PUBLISHED = Path(__file__).parent / "published_results.csv"
@@ -23,7 +23,7 @@ PAPERS = {
     "jiazhang2020": "Jia and Zhang (2020), multi-cell LSTM",
 }
 RELABELLED = ("politics", "science", "music", "literature", "ai")
-# What the numbers of one printed row share.
+# The columns that the numbers of one printed row share.
 ROW = ["paper", "table", "printed", "variant", "encoder", "source"]
 
 

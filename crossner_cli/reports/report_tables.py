@@ -20,7 +20,7 @@ from crossner_cli.run.results import Record
 
 JSON = "report.json"
 USUAL = {"mode": "conll", "decoding": "trained"}
-# Columns beside a model's name: the first where they vary, the others where two models are not told apart without.
+# Columns beside a model's name: the first if they vary, the others if two models look alike without them.
 VARYING, FURTHER = titles("varying"), (*titles("further"), "from")
 TRAIN_SENTENCES, CORPUS_SHARE, EPOCH = "train-sentences", "corpus-share", "epoch"
 AXIS_TITLES = {
@@ -66,13 +66,13 @@ class ReportResult:
 
 
 def draw_curves(taggers: Sequence[Provenance], models: Sequence[MeasuredModel], x: str, notes: list[str]) -> Curves:
-    """Put what was measured into curves; note how many models have no place on the axis.
+    """Put measurements into curves; note the number of models without a place on the axis.
 
     Args:
         taggers: Trained taggers, which give dev F1 after each epoch for the axis ``epoch``.
         models: Evaluated models, which give F1 on any other axis.
         x: ``epoch``, or a column, option or setting that is a number, as ``train-sentences``.
-        notes: Takes the note.
+        notes: The note is added here.
 
     Raises:
         CrossNERError: Nothing has a number for that axis.
@@ -123,7 +123,7 @@ def _add_until_unique(
 
 
 def report_tables(result: ReportResult, _: Manifest | None = None) -> list[Block]:
-    """Show what a report found: the comparison first, where there is one."""
+    """Show the result of a report, with the comparison first, if any."""
     shown = short_names(dict.fromkeys(row["model"] for row in result.models))
     details = f"{result.output}/{JSON}" if result.written else "give --output DIR"
     blocks = comparison_tables(renamed(result.comparisons, ("model", "against"), shown), details)
@@ -183,7 +183,7 @@ def _describe(row: Record) -> dict[str, Any]:
 
 
 def _spread(cells: pandas.DataFrame) -> pandas.Series[str]:
-    """Means with their deviations, where there are any, as text."""
+    """Write means with their deviations, if any, as text."""
     texts = [
         figures.spread(mean, None if pandas.isna(deviation) else deviation)
         for mean, deviation in zip(cells["mean"], cells["std"], strict=True)

@@ -36,7 +36,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class MeasuredModel:
-    """An evaluated model; the provenance is None where no manifest tells."""
+    """An evaluated model; the provenance is None if no manifest has it."""
 
     run: Path
     stage: str
@@ -56,11 +56,11 @@ class MeasuredModel:
 
     @property
     def kind(self) -> tuple[str, str]:
-        """What two models must share to be compared: the target and the reading of tags."""
+        """The properties that two models must share to be compared: the target and the reading of tags."""
         return self.result.domain, self.result.mode
 
     def is_called(self, name: str) -> bool:
-        """True for the end of its full name, with or without the evaluate stage."""
+        """Return whether this is the end of its full name, with or without the evaluate stage."""
         return any(f"/{place}".endswith(f"/{name}") for place in (self.place, f"{self.run}/{self.label}"))
 
 
@@ -89,7 +89,7 @@ def read_runs(paths: Sequence[Path]) -> Measurements:
     for place, run in runs.items():
         for evaluation in evaluations[place]:
             for model in evaluation.models():
-                # Two stages, with and without --against, may have scored the same taggers alike.
+                # Two stages, with and without --against, may have scored the same taggers.
                 result = evaluation.result
                 scored = (result.domain, result.split, result.mode, result.decoding, model.label)
                 f1 = tuple(scores.f1 for scores in model.scores.seeds.values())
@@ -134,19 +134,19 @@ class Stages:
             self.manifests[digest_stage(manifest)] = run, manifest
 
     def trained_in(self, run: Path) -> list[Provenance]:
-        """Tell how the taggers of each training stage of a run were made."""
+        """Read the provenance of the taggers of each training stage of a run."""
         found = (self._provenance(RunDirectory(run).digest(name)) for name in RunDirectory(run).stages())
         return [provenance for provenance in found if provenance is not None]
 
     def provenance_of(self, model: EvaluatedModel) -> Provenance | None:
-        """Tell how an evaluated model was made, also one of another run that is named by its path."""
+        """Find the provenance of an evaluated model, also of one of another run that is named by its path."""
         elsewhere = Path(model.label)
         if model.tagger not in self.manifests and _is_stage(elsewhere):
             self.add_run(elsewhere.resolve().parent)
         return self._provenance(model.tagger)
 
     def _provenance(self, digest: str) -> Provenance | None:
-        """Read how a training stage made its taggers; None of any other stage or an unknown one."""
+        """Read the provenance of a training stage; None for any other stage or an unknown one."""
         run, manifest = self.manifests.get(digest, (Path(), None))
         if manifest is None or not (manifest.get("taggers") or manifest["stage"] == CROSS_VALIDATE):
             return None
@@ -180,7 +180,7 @@ class Stages:
 
 
 def _describe_encoder(transformer: str, settings: Mapping[str, Any]) -> str:
-    """Name what reads the words: a transformer, or word vectors with or without a frozen one."""
+    """Name the inputs: a transformer, or word vectors with or without a frozen one."""
     use = settings.get("transformer", "trained")
     if use == "trained":
         return transformer
@@ -188,7 +188,7 @@ def _describe_encoder(transformer: str, settings: Mapping[str, Any]) -> str:
 
 
 def _unequal_sentences(evaluations: Sequence[Evaluation]) -> list[str]:
-    """Note each target and split whose sentences are not as many in every evaluation."""
+    """Note each target and split whose evaluations differ in their numbers of sentences."""
     sizes: dict[tuple[str, str], dict[tuple[int, int], Path]] = {}
     for each in evaluations:
         of_split = sizes.setdefault((each.result.domain, each.result.split or ""), {})

@@ -22,19 +22,19 @@ from crossner_cli.run.results import (
 if TYPE_CHECKING:
     from crossner_cli.data.domains import KnownDomain
 
-# Counts of what reading raw text left out, by their key, in words.
+# Counts of what reading raw text left out: the words for each key.
 DROPPED = {
     "dropped_leaks": "as sentences of dev or test",
     "dropped_duplicates": "as repeated",
     "null_texts": "as records whose text is null",
     "zero_bytes": "zero bytes",
 }
-# Counts of what adaptation could not read, by their key, in words.
+# Counts of what adaptation could not read: the words for each key.
 LEFT_OUT = {
     "cut_lines": "Lines cut",
     "left_out_lines": "Lines beyond --corpus-share",
     "unknown_subwords": "Subwords unknown to the encoder",
-    "unknown_characters": "Characters too rare for a number of their own",
+    "unknown_characters": "Characters too rare to be numbered",
     "shortened_words": "Words of which 50 characters were read",
 }
 SPLITS = ("train", "dev", "test")
@@ -57,7 +57,7 @@ def known_domain_tables(known: Mapping[str, KnownDomain], bundled: tuple[str, ..
     licences = [(name, domain.licence, domain.note) for name, domain in known.items()]
     sources = [(name, domain.source) for name, domain in known.items()]
     return [
-        Line(f"{len(known)} data sets known by name; {len(bundled)} come along: {', '.join(bundled)}", True),
+        Line(f"{len(known)} data sets known by name; {len(bundled)} are bundled: {', '.join(bundled)}", True),
         Table("Sentences, words and entity types", ("name", *SPLITS, "words", "types"), sizes),
         Table("Entity types", ("name", "entity types"), types, texts=(0, 1)),
         Table("Licences", ("name", "licence", "note"), licences, texts=(0, 1, 2)),
@@ -98,7 +98,7 @@ def prepared_tables(result: PrepareDataResult, _: Manifest | None = None, *, is_
 
 
 def _new_types(domains: Mapping[str, DomainResult]) -> list[str]:
-    """Say which types of the target its tagger has to learn from the target alone."""
+    """Name the types of the target that the source lacks."""
     if "target" not in domains:
         return []
     types = domains["target"].types
@@ -125,7 +125,7 @@ def _sizes(domains: Mapping[str, DomainResult]) -> Table:
 
 
 def _entity_types(domains: Mapping[str, DomainResult], statistics: Record) -> Table:
-    """Count entities of each type; the target's types first, which the tagger is to learn."""
+    """Count entities of each type, the target's types first."""
     places = [(role, split) for role, domain in domains.items() for split in domain.splits]
     types = list(dict.fromkeys(name for role in sorted(domains, reverse=True) for name in domains[role].types))
 
@@ -184,7 +184,7 @@ def _corpus_levels(title: str, corpus: Record) -> list[Block]:
 
 
 def training_tables(result: TrainResult, manifest: Manifest) -> list[Block]:
-    """Show dev F1 of each seed, mean and deviation, and what the start gave."""
+    """Show dev F1 of each seed, mean and deviation, and what came from the start."""
     name = manifest["name"]
     over = f" over {len(result.seeds)} seeds" if len(result.seeds) > 1 else ""
     rows = [
@@ -215,7 +215,7 @@ def _cutting_warnings(result: TrainResult) -> list[str]:
     if not words:
         return []
     return [
-        f"{WARNING}the encoder's tokenizer cuts words alone otherwise than inside a text, as {', '.join(words)}: the"
+        f"{WARNING}the encoder's tokenizer cuts words alone differently than inside a text, as {', '.join(words)}: the"
         " tagger reads other subwords than the encoder was trained on. Compare with another --encoder."
     ]
 
@@ -261,7 +261,7 @@ def dapt_tables(result: DaptResult, manifest: Manifest) -> list[Block]:
 
 
 def prediction_tables(result: PredictResult, manifest: Manifest) -> list[Block]:
-    """Show what was found and what was left out, repaired or unreadable; lines alone, which stand beside data."""
+    """Show what was found, left out, repaired or unreadable, as lines, which may stand beside data."""
     found = (sum(result.entities.values()), result.sentences, result.words, result.words_per_second)
     entities, sentences, words, rate = map(figures.count, found)
     counts: dict[str, Any] = {
@@ -310,5 +310,5 @@ def export_tables(result: ExportResult, _: Manifest) -> list[Block]:
 
 
 def _time_of(manifest: Manifest) -> str:
-    """Tell how long a stage took; if it was interrupted, since it was continued."""
+    """Say how long a stage took; if it was interrupted, since it was continued."""
     return figures.duration(manifest["seconds"]) + (" since it was continued" if manifest.get("continued") else "")

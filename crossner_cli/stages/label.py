@@ -225,7 +225,7 @@ def _ask_again(
         if isinstance(answer, Answer) and answer.certainty is not None
     }
     if not certainty:
-        yield Notice("There is no second pass: the server does not tell the probabilities of tokens.")
+        yield Notice("There is no second pass: the server does not return the probabilities of tokens.")
         return {}
     least = sorted(heapq.nsmallest((len(certainty) + 1) // 2, certainty, key=lambda each: (certainty[each], each)))
     questions = []

@@ -1,7 +1,7 @@
 """Model cards: the README.md of every model folder, in the form that the Hugging Face hub reads.
 
-Whatever people named (types, domains, stages, files) is escaped, in the front matter by YAML, below it for Markdown;
-of a path only the last name is shown. A card holds no date and no speed, so that the same training writes the same
+Names given by people (types, domains, stages, files) are escaped, in the front matter by YAML, below it for Markdown;
+only the last name of a path is shown. A card holds no date and no speed, so that the same training writes the same
 card.
 """
 
@@ -36,7 +36,7 @@ from crossner_cli.taggers.tagging import CALIBRATION_METHOD, read_calibration
 CARD = "README.md"
 MINILM_ON_THE_HUB = "sentence-transformers/all-MiniLM-L6-v2"
 HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
-# All that can begin something inside a line: what a card quotes never stands at the beginning of one.
+# The signs with a meaning inside a line: a card never quotes at the beginning of a line.
 MARKDOWN = re.compile(r"([\\`*_\[\]{}<>|~&$#!@:])")
 
 
@@ -50,7 +50,7 @@ class Provenance:
     data: PrepareDataResult
 
     def find_licences(self, names: Sequence[str]) -> dict[str, str]:
-        """The licences of those domains that are data sets known by name; all of these are English."""
+        """Find the licences of the domains that are data sets known by name; all of these are English."""
         known = known_domains()
         folders = {each.name for each in self.data.domains.values() if "folder" in each.origins.values()}
         return {name: known[name].licence for name in names if name in known and name not in folders}
@@ -161,14 +161,14 @@ def write_onnx_card(folder: Path, tagger_folder: Path, label: str, result: Expor
         index: Any = card.data
         index.model_name = index.model_name or Path(label).name
         index.eval_results = [*(index.eval_results or []), *measured]
-    card.text = re.sub(r"(?ms)^## Use\n.*?(?=^## )", "", card.text, count=1)  # for PyTorch, which finds nothing here
+    card.text = re.sub(r"(?ms)^## Use\n.*?(?=^## )", "", card.text, count=1)  # for PyTorch
     shapes = show_source() if (tagger_folder / WORD_SHAPES).is_file() else ""
     card.text += "\n" + _templates().get_template("onnx.md").render(result=result, shapes=shapes)
     write_atomically(folder / CARD, str(card))
 
 
 def _to_result(domain: str, split: str, name: str, value: float, *, of: str = "", **args: Any) -> EvalResult:
-    """A score in percent for the model index: F1, precision or recall; ``args`` tell of the seeds."""
+    """Make a score in percent for the model index: F1, precision or recall; ``args`` describe the seeds."""
     return EvalResult(
         task_type="token-classification",
         dataset_type=domain,
@@ -182,7 +182,7 @@ def _to_result(domain: str, split: str, name: str, value: float, *, of: str = ""
 
 
 def base_model(lineage: Sequence[Mapping[str, str]]) -> str | None:
-    """Name on the hub of the encoder that all began with; None for a folder, which only one machine knows."""
+    """Find the name on the hub of the encoder that all began with; None for a folder, which only one machine knows."""
     encoder = lineage[0].get("encoder", "") if lineage else ""
     if encoder == MINILM:
         return MINILM_ON_THE_HUB
@@ -252,7 +252,7 @@ def _write(folder: Path, template: str, front_matter: ModelCardData, provenance:
 
 
 def _is_token_classifier(folder: Path) -> bool:
-    """Return whether transformers reads a folder as a token classifier, which is then all of the tagger."""
+    """Return whether transformers reads the whole tagger in a folder as a token classifier."""
     config = folder / "config.json"
     record = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
     return any(str(name).endswith("ForTokenClassification") for name in record.get("architectures") or [])

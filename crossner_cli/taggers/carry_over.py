@@ -29,12 +29,12 @@ def reads_transformer(design: TaggerDesign) -> bool:
 
 
 def check_start(design: TaggerDesign, start: Start) -> None:
-    """Refuse a start that lacks what the tagger reads, or that has nothing of it."""
+    """Refuse a start that lacks parts that the tagger reads, or has none of them."""
     find_method(design.name).encoder_class.check_start(design, start)
 
 
 def note_on_settings(design: TaggerDesign, start: Start) -> str | None:
-    """Return a warning about settings of a start of the same method that are others here; None without any."""
+    """Return a warning about settings that differ from those of a start of the same method; None without any."""
     if start.folder is None or not is_tagger_folder(start.folder):
         return None
     before, now = read_description(start.folder), settings_to_compare(design.settings)
@@ -58,11 +58,11 @@ def start_tagger(
 ) -> tuple[Tagger, CarryOver]:
     """Make the tagger that a stage trains.
 
-    Rows of the types that start and new tagger share carry over, others start fresh, from this seed. ``known`` is what
-    the method found in the files that it reads beside labelled sentences.
+    Rows of the types that start and new tagger share carry over, others start fresh, from this seed. ``known`` is the
+    method's data from files that it reads beside labelled sentences.
 
     Raises:
-        CrossNERError: The start gives no weight at all.
+        CrossNERError: No weight of the start fits.
     """
     torch.manual_seed(seed)
     folder, method = start.folder_for(seed), find_method(design.name)
@@ -104,22 +104,22 @@ def count_unread_file(path: Path, carried: CarryOver, *, prefix: str) -> None:
 
 
 def carry_over(tagger: Tagger, folder: Path, carried: CarryOver) -> None:
-    """Copy the tensors above the encoder: whole where no tags are in them, row by row where they are.
+    """Copy the tensors above the encoder: whole, or row by row where they have rows for tags.
 
-    Of those with a row a word the rows of the start's words, where these are the first ones of the new tagger's.
+    Tensors with a row per word take those of the start's words, if these come first in the new tagger.
     """
     description = read_description(folder)
     old_set, taught = description.tag_set, description.taught_types
     old = tagger.adopt(read_tensors(folder / TENSORS), old_set, description.settings)
     new = head_tensors(tagger)
     new_set, by_type = tagger.tag_set, tagger.rows.types
-    # The rows of types that no label taught have learnt never to be chosen.
+    # The rows of types without labels have learnt never to be chosen.
     tag_rows = _shared_rows(new_set.tags, old_set.tags, lambda tag: tag == "O" or split_tag(tag)[1] in taught)
-    type_rows = _shared_rows(("", *new_set.types), ("", *old_set.types), lambda _: True)  # O stands first
+    type_rows = _shared_rows(("", *new_set.types), ("", *old_set.types), lambda _: True)  # O comes first
     taken: list[str] = []
     fresh: list[str] = []
     learnt = {name for name, _ in tagger.named_parameters()}
-    # Taggers that read descriptions have no row a type that is learnt: all that is learnt tells types apart.
+    # Taggers that read descriptions learn no row per type: all their weights separate types.
     rows_of = {name: by_type.get(name) or tagger.rows.tags.get(name, ()) for name in new}
     by_rows = any(rows_of[name] for name in learnt & rows_of.keys())
     has_rows, lost_rows = False, False
@@ -139,7 +139,7 @@ def carry_over(tagger: Tagger, folder: Path, carried: CarryOver) -> None:
         taken.append(name)
         has_rows = has_rows or bool(dimensions)
     carried.add(len(taken), fresh, [name for name in old if name not in taken])
-    # Where weights that tell a type from others have another size, a bias or transitions alone carry no type over.
+    # If the weights that separate types have another size, a bias or transitions alone carry no type over.
     carries = (has_rows or not by_rows) and not lost_rows
     carried.carried_types = [each for each in new_set.types if carries and each in taught]
     carried.fresh_types = [each for each in new_set.types if each not in carried.carried_types]
@@ -148,7 +148,7 @@ def carry_over(tagger: Tagger, folder: Path, carried: CarryOver) -> None:
 def _shared_rows(
     new: tuple[str, ...], old: tuple[str, ...], is_kept: Callable[[str], bool]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Positions of the names that both have, and that are kept, in the new ones and in the old."""
+    """Find the positions of the kept names that both have, in the new and in the old ones."""
     shared = [name for name in new if name in old and is_kept(name)]
     return torch.tensor([new.index(name) for name in shared]), torch.tensor([old.index(name) for name in shared])
 

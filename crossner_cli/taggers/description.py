@@ -1,4 +1,4 @@
-"""``tagger.json``: what a tagger is, and what it was taught. This module imports no torch."""
+"""``tagger.json``, the description of a tagger. This module imports no torch."""
 
 from __future__ import annotations
 

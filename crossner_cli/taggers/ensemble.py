@@ -54,12 +54,12 @@ class Ensemble:
         self._batch_subwords = batch_subwords or engine.batch_subwords
 
     def find_means(self, words: Sequence[tuple[str, ...]]) -> list[Tensor]:
-        """The mean over the taggers of the probability of each tag of ``tag_set`` for each word, (W, K) a sentence."""
+        """Average each word's probabilities of the tags of ``tag_set`` over the taggers, (W, K) per sentence."""
         found = [self._read(tagger, words) for tagger in self.taggers]
         return [reduce(torch.add, several) / len(several) for several in zip(*found, strict=True)]
 
     def decode(self, means: Sequence[Tensor]) -> Decoded:
-        """The likeliest legal sequence of each sentence, given the probabilities of its tags."""
+        """Find the likeliest legal sequence of each sentence, given the probabilities of its tags."""
         lengths = torch.tensor([len(each) for each in means])
         padded = pad_sequence([*means], batch_first=True)  # (B, W, K)
         mask = torch.arange(padded.shape[1]) < lengths[:, None]
@@ -74,7 +74,7 @@ class Ensemble:
         ]
 
     def _read(self, tagger: Tagger, words: Sequence[tuple[str, ...]]) -> list[Tensor]:
-        """The probabilities that one tagger gives, (W, K) a sentence, in the order of the shared tags."""
+        """Read the probabilities of one tagger, (W, K) per sentence, in the order of the shared tags."""
         columns = tagger.tag_set.to_ids(self.tag_set.tags)
         sentences = [Sentence(each, None, tagger.domain_of_new_text) for each in words]
         return [
@@ -85,7 +85,7 @@ class Ensemble:
 def read_distributions(
     tagger: Tagger, sentences: Sequence[Sentence], engine: Engine, batch_subwords: int | None = None
 ) -> list[Tensor]:
-    """The probabilities that a tagger gives to its tags, (W, K) a sentence; its method must give distributions."""
+    """Read a tagger's probabilities of its tags, (W, K) per sentence; its method must give distributions."""
     reader: Any = tagger.encoder.reader
     most = batch_subwords or engine.batch_subwords
     encoded = reader.encode(sentences)
@@ -118,14 +118,14 @@ def _check_methods(trained: Sequence[TrainedTagger], flag: str) -> None:
         if not gives_distributions(find_method(name)):
             able = [other for other in method_names() if gives_distributions(find_method(other))]
             raise CrossNERError(
-                f"{flag} {each.label} is a tagger of the method {name}, which does not tell the probability of every"
+                f"{flag} {each.label} is a tagger of the method {name}, which does not give the probability of every"
                 " tag.",
                 hint=f"Methods that do: {', '.join(able)}.",
             )
 
 
 def _find_shared_tags(trained: Sequence[TrainedTagger]) -> TagSet:
-    """The tags that each tagger gives to new text, in the order of the first one."""
+    """Find the tags that each tagger gives to new text, in the order of the first one."""
     first: TagSet | None = None
     for each in trained:
         known = read_description(each.folder)

@@ -46,7 +46,7 @@ def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
 
 
 def _find_only_classifier(tagger: Tagger) -> nn.Linear | None:
-    """Return the linear layer that is all there is above the encoder; None where there is more or something else."""
+    """Return the only layer above the encoder if it is linear, else None."""
     classifier = getattr(tagger, "classifier", None)
     is_all = set(head_tensors(tagger)) == {"classifier.weight", "classifier.bias"}
     return classifier if is_all and isinstance(classifier, nn.Linear) else None
@@ -56,8 +56,8 @@ def load_tagger(folder: Path, engine: Engine, *, decoding: Decoding = "trained")
     """Load a tagger for use: in evaluation mode, on the engine's device.
 
     Raises:
-        CrossNERError: The folder is no tagger's, its parts do not belong together, or it gives no tag sequences and
-            another ``decoding`` than its own is asked for.
+        CrossNERError: The folder holds no tagger, its parts do not belong together, or it gives no tag sequences and
+            another ``decoding`` is asked for.
     """
     tagger = _build_tagger(folder, engine)
     if (decoding := resolve_decoding(folder, decoding)) != "trained":
@@ -67,10 +67,10 @@ def load_tagger(folder: Path, engine: Engine, *, decoding: Decoding = "trained")
 
 
 def resolve_decoding(folder: Path, decoding: Decoding) -> Decoding:
-    """``trained`` where a tagger was trained to decode as asked for, so that its calibration holds; else as asked.
+    """Return ``trained`` if a tagger was trained with this decoding, so that its calibration holds; else the decoding.
 
     Raises:
-        CrossNERError: The tagger's method gives no tag sequences, and another decoding than its own is asked for.
+        CrossNERError: The tagger's method gives no tag sequences, and another decoding is asked for.
     """
     if decoding == "trained":
         return decoding

@@ -27,10 +27,10 @@ INPUTS, SHAPES, OUTPUT = ("input_ids", "attention_mask"), "word_shapes", "logits
 
 
 class SubwordScores(nn.Module):
-    """The scores that the graph computes: one a tag for each subword of padded windows.
+    """The scores that the graph computes: one per tag for each subword of padded windows.
 
-    Windows, shapes and first subwords of words, the domain's tags and legal sequences remain the work of whoever reads
-    the scores.
+    Windows, shapes and first subwords of words, the domain's tags and legal sequences are handled by the reader of the
+    scores.
     """
 
     def __init__(self, tagger: Tagger) -> None:
@@ -94,7 +94,7 @@ def quantise(path: Path, into: Path) -> None:
 
 @contextlib.contextmanager
 def _silence_exporters() -> Iterator[None]:
-    """Keep what exporters say of themselves off the screen."""
+    """Keep the output of exporters off the screen."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -106,12 +106,12 @@ def _silence_exporters() -> Iterator[None]:
 
 
 class OnnxScores(Encoder):
-    """Stands where a tagger has its encoder and gives the scores of each word, one a tag, instead of its vector.
+    """Replaces the encoder of a tagger, and gives the scores of each word's tags instead of its vector.
 
     It computes on the CPU with as many threads as PyTorch.
 
     Raises:
-        CrossNERError: The graph cannot be read, or its scores are not one a tag.
+        CrossNERError: The graph cannot be read, or its scores are not one per tag.
     """
 
     def __init__(self, path: Path, tags: int, reader: Any) -> None:
@@ -124,7 +124,7 @@ class OnnxScores(Encoder):
         again = "Export the tagger again."
         try:
             self.session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # its exceptions have no class in common
+        except Exception as error:  # its exceptions share no class
             reason = (str(error).strip() or repr(error)).splitlines()[0]
             raise CrossNERError(f"{path} cannot be read: {reason}", hint=again) from None
         shapes = {each.name: each.shape for each in self.session.get_outputs()}
@@ -134,7 +134,7 @@ class OnnxScores(Encoder):
         self.reader.reads_shapes = SHAPES in [each.name for each in self.session.get_inputs()]
 
     def forward(self, batch: Batch) -> Tensor:
-        """The scores of each word's first subword, (B, W, K)."""
+        """Compute the scores of each word's first subword, (B, W, K)."""
         mask = torch.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
         read = dict(zip(INPUTS, (batch.input_ids.cpu().numpy(), mask.cpu().numpy()), strict=True))
         if batch.shapes is not None:
@@ -144,7 +144,7 @@ class OnnxScores(Encoder):
 
 
 def read_onnx(path: Path, method: type[Tagger], tag_set: TagSet, hyper: Any, reader: Any) -> Tagger:
-    """Read a graph as a tagger that decodes as the one that was exported."""
+    """Read a graph as a tagger that decodes like the exported one."""
     require_onnx("onnxruntime")
     read = method(OnnxScores(path, len(tag_set), reader), tag_set, hyper)
     read.classifier = nn.Identity()

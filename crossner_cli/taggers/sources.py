@@ -1,6 +1,6 @@
 """Sources of weights: a stage of a run, a stage's folder, a tagger's folder, an encoder; never "the latest".
 
-This module imports no torch, so that a name that stands for nothing is refused at once.
+This module imports no torch, so that a name that does not exist is refused at once.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def find_start(run: RunDirectory, name: str, encoder: str | None, *, wanted_by: 
     ``base`` stands for ``encoder``, which is None where no transformer is read.
 
     Raises:
-        CrossNERError: Nothing by that name, or nothing there to start from.
+        CrossNERError: Nothing has that name, or it has no weights to start from.
     """
     folder = check_start_name(run, name, encoder, wanted_by=wanted_by)
     if folder is None:
@@ -115,7 +115,7 @@ def _start_from_stage(name: str, folder: Path) -> Start:
         return Start(name, folder / "encoder", digest, folder, lineage=lineage)
     if (folder / STRINGS).is_file():
         raise CrossNERError(
-            f"The stage {manifest['name']!r} holds language models of characters, which no tagger starts from.",
+            f"The stage {manifest['name']!r} holds language models of characters, from which a tagger cannot start.",
             hint=f"Read them: --set strings=frozen --set string_embeddings={name}",
         )
     seeds = _read_seeds(manifest)
@@ -130,21 +130,21 @@ def _start_from_stage(name: str, folder: Path) -> Start:
 
 
 def find_taggers(run: RunDirectory, names: list[str], *, wanted_by: str, flag: str = "--model") -> list[TrainedTagger]:
-    """Find the taggers that names, the values of an option, stand for, all seeds of each.
+    """Find the taggers with these names, the values of an option, all seeds of each.
 
-    A name is that of a stage of the run, the folder of a stage of any run, or a tagger's folder; it adds nothing where
-    those before it stand for all its taggers. Without names, it is the one tagger stage of the run that no other
-    tagger stage started from.
+    A name is that of a stage of the run, the folder of a stage of any run, or a tagger's folder; it adds nothing if
+    those before it name all its taggers. Without names, it is the one tagger stage of the run that no other tagger
+    stage started from.
 
     Raises:
-        CrossNERError: A name stands for no tagger; or without names, there is none or more than one.
+        CrossNERError: There is no tagger of a name; or without names, there are none or several.
     """
     found: list[TrainedTagger] = []
     known: set[Path] = set()
     for name, folder in find_folders(run, names, wanted_by=wanted_by, flag=flag).items():
         named = _read_taggers(run, name, folder, wanted_by)
         places = {tagger.folder.resolve() for tagger in named}
-        # A name for some seeds of a stage is another model than all of them.
+        # Some seeds of a stage are another model than all of them.
         if not places <= known:
             found += named
         known |= places
@@ -159,18 +159,18 @@ def notes_on_taggers(run: RunDirectory, taggers: list[TrainedTagger]) -> list[st
 
 
 def best_on_dev(taggers: list[TrainedTagger]) -> TrainedTagger:
-    """The tagger with the best dev F1; the first where none was scored."""
+    """Return the tagger with the best dev F1, or the first if none was scored."""
     return max(taggers, key=lambda tagger: tagger.dev_f1 or 0.0)
 
 
 def _find_tagger_stages(run: RunDirectory) -> dict[str, Manifest]:
-    """The finished stages of a run that hold taggers."""
+    """List the finished stages of a run that hold taggers."""
     manifests = {name: run.read(name) for name in run.stages()}
     return {name: manifest for name, manifest in manifests.items() if _read_seeds(manifest)}
 
 
 def find_folders(run: RunDirectory, names: list[str], *, wanted_by: str, flag: str = "--model") -> dict[str, Path]:
-    """Find the folder of a stage or tagger that each name stands for; refuse as ``find_taggers`` does."""
+    """Find the folder of the stage or tagger of each name; refuse as ``find_taggers`` does."""
     folders: dict[str, Path] = {}
     for name in names or [_only_stage(run, wanted_by)]:
         folder = _find_folder(run, name, f"{wanted_by}: {flag} {name!r} is neither a finished stage")
@@ -202,7 +202,7 @@ def _read_taggers(run: RunDirectory, name: str, folder: Path, wanted_by: str) ->
 
 
 def _only_stage(run: RunDirectory, wanted_by: str) -> str:
-    """The name of the tagger stage at the end of the run's one chain."""
+    """Find the name of the tagger stage at the end of the run's only chain."""
     stages = _find_tagger_stages(run)
     ends = [
         name
@@ -235,7 +235,7 @@ def _started_from(run: RunDirectory, name: str, manifest: Manifest) -> bool:
 
 
 def _find_folder(run: RunDirectory, name: str, problem: str) -> Path:
-    """The folder of a stage of the run, or the one given."""
+    """Find the folder of a stage of the run, or the one given."""
     folder = run.stage_or_path(name)
     if folder.is_dir():
         return folder
@@ -247,7 +247,7 @@ def _find_folder(run: RunDirectory, name: str, problem: str) -> Path:
 
 
 def _read_seeds(manifest: Manifest) -> dict[str, SeedResult]:
-    """The seeds of a stage that trains taggers, none of any other stage.
+    """Read the seeds of a stage that trains taggers; empty for any other stage.
 
     Raises:
         CrossNERError: A seed is not a number, its folder is not one of the stage's, or a value is of another type.

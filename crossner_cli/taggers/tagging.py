@@ -1,9 +1,9 @@
-"""Sentences in; tags, scores of entities, and probabilities fitted to the scores out.
+"""Tags of sentences, scores of entities, and probabilities fitted to the scores.
 
 A tagger's own score of an entity is the lowest probability among the tags of its words. Taggers are surer than they are
 right, so ``p = sigmoid(slope * log(score / (1 - score)) + intercept)`` is fitted to whether the entities predicted on
-dev are right (Platt, 1999). A higher score stays a higher one. A Gaussian prior of unit width around slope 1 and
-intercept 0, which leave scores as they are, keeps few entities from saying much.
+dev are right (Platt, 1999). A higher score remains higher. A Gaussian prior of unit width around slope 1 and intercept
+0, which leave scores as they are, keeps few entities from saying much.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ MOST_BYTES = 4 * 10**9
 READING = ("unreadable_words", "shortened_words", "unknown_words", "discarded_sequences")
 CALIBRATION_METHOD = "logistic regression on the log-odds of the lowest tag probability of an entity, fitted on dev"
 BINS = 10
-FURTHEST = 1e-6  # of a score that is 0 or 1 in the number format it was computed in
-LARGEST = 1e9  # a number of a calibration; NaN and infinities are none
+FURTHEST = 1e-6  # for a score that is 0 or 1 in the number format it was computed in
+LARGEST = 1e9  # the largest number of a calibration; NaN and infinities are refused
 MOST_STEPS, SMALL_ENOUGH = 100, 1e-10
 
 
 class Tagged(NamedTuple):
-    """The tags of one sentence, one a word, and the probability that the tagger gives to each."""
+    """The tags of one sentence, one per word, and the tagger's probability of each."""
 
     tags: tuple[str, ...]
     probabilities: tuple[float, ...]
@@ -59,8 +59,8 @@ def tag(
         tagger: In any mode; the mode is restored.
         sentences: Every process is given the same ones and returns all of them.
         engine: Devices and processes, which share the work.
-        batch_subwords: Subwords read at once, padding included; a longer sentence is read alone, so many of them at a
-            time. None is the engine's.
+        batch_subwords: Subwords read at once, padding included; a longer sentence is read alone, in parts of this size.
+            None is the engine's.
     """
     return exhaust(tag_with_progress(tagger, sentences, engine, batch_subwords=batch_subwords))
 
@@ -117,7 +117,7 @@ def count_unread(tagger: Tagger, engine: Engine) -> dict[str, int]:
 
 @contextlib.contextmanager
 def inference(tagger: Tagger, engine: Engine) -> Iterator[None]:
-    """Evaluation mode without gradients; entered for each batch, since a generator may be left between two."""
+    """Use evaluation mode without gradients; entered for each batch, since a generator may be left between two."""
     was_training = tagger.training
     tagger.eval()
     try:
@@ -136,14 +136,15 @@ def keep_frozen_states(
 ) -> Work[None]:
     """Read sentences with the tagger's frozen models, if it has any, and let its reader keep the states.
 
-    They are read in batches of their own, so that an interrupted command that begins again reads the very same numbers.
+    They are read in separate batches, so that an interrupted command that begins again reads the same numbers.
 
     Args:
         tagger: Its encoder has frozen models, or none.
         sentences: The sentences that will be read again and again.
         engine: Devices and processes.
         task: Name for the progress.
-        raw: Texts that will be, too. The states of the sentences, or of a text, are not kept if they would not fit
+        raw: Texts that will be read again, too. The states of the sentences, or of a text, are not kept if they would
+            not fit
             into ``MOST_BYTES`` beside those kept before; a text is read only if they do.
     """
     encoder = tagger.encoder
@@ -174,7 +175,7 @@ def keep_frozen_states(
         with inference(tagger, engine):
             states = encoder.read_frozen(reader.collate(rows).to(engine.device)).cpu()
         for row, of_sentence in zip(rows, states, strict=True):
-            reader.frozen_states[row.words] = of_sentence[: len(row.words)].clone()  # not a view: padding goes
+            reader.frozen_states[row.words] = of_sentence[: len(row.words)].clone()  # not a view: padding is freed
         done += len(rows)
         yield Progress(f"{task}: frozen models", done, len(encoded), "sentences", is_milestone=done == len(encoded))
 
@@ -188,7 +189,7 @@ class ScoredEntity(NamedTuple):
 
 @dataclass(frozen=True)
 class Calibration:
-    """A map from scores to probabilities, fitted to so many predicted entities, so many of them correct.
+    """A map from scores to probabilities, with the numbers of predicted and correct entities it was fitted to.
 
     The slope of the log-odds is never negative.
     """
@@ -199,19 +200,19 @@ class Calibration:
     correct: int
 
     def __call__(self, score: float) -> float:
-        """The probability that an entity of this score is right."""
+        """Return the probability that an entity of this score is right."""
         return 0.5 * (1.0 + math.tanh(0.5 * (self.slope * log_odds(score) + self.intercept)))
 
     def to_json(self) -> dict[str, Any]:
-        """The record that ``read_calibration`` reads."""
+        """Make the record that ``read_calibration`` reads."""
         return {"method": CALIBRATION_METHOD, **dataclasses.asdict(self)}
 
 
 def read_calibration(folder: Path) -> Calibration | None:
-    """The calibration of a tagger's folder; None where the tagger was saved without one.
+    """Read the calibration of a tagger's folder; None if the tagger was saved without one.
 
     Raises:
-        CrossNERError: The folder is no tagger's, or what it holds are no finite numbers.
+        CrossNERError: The folder holds no tagger, or the calibration's numbers are not finite.
     """
     record = read_description(folder).calibration
     if record is None:
@@ -243,7 +244,7 @@ def score_entities(gold: Sequence[Sequence[str]], tagged: Sequence[Tagged]) -> l
 def fit_calibration(entities: Sequence[ScoredEntity]) -> Calibration:
     """Find the likeliest slope and intercept under the prior, by Newton's method with halved steps.
 
-    The function is convex, so there is one answer; of no entities it is to leave scores as they are.
+    The function is convex, so there is one answer; without entities, scores stay as they are.
     """
     inputs = numpy.array([[log_odds(entity.score), 1.0] for entity in entities]).reshape(-1, 2)
     targets = numpy.array([float(entity.is_correct) for entity in entities])
@@ -265,13 +266,13 @@ def fit_calibration(entities: Sequence[ScoredEntity]) -> Calibration:
             break
     slope, intercept = (float(weight) for weight in weights)
     correct = sum(entity.is_correct for entity in entities)
-    if slope < 0:  # scores that say nothing: every entity gets the share that is right
+    if slope < 0:  # uninformative scores: every entity gets the share that is right
         slope, intercept = 0.0, math.log((correct + 1) / (len(entities) - correct + 1))
     return Calibration(slope, intercept, len(entities), correct)
 
 
 def _shortened(loss: Callable[[Any], float], weights: Any, step: Any) -> Any:
-    """The step, halved until it leads down."""
+    """Halve a step until it leads down."""
     now = loss(weights)
     while abs(step).max() > SMALL_ENOUGH and loss(weights - step) > now:
         step = step / 2
@@ -283,7 +284,7 @@ def measure_reliability(entities: Sequence[ScoredEntity]) -> dict[str, Any]:
 
     Returns:
         ``bins``, and ``ece``, the expected calibration error: the mean over entities of the distance between the mean
-        score of their bin and the share of it that is right; None of no entities.
+        score of their bin and the share of it that is right; None without entities.
     """
     bins: list[dict[str, Any]] = []
     distance = 0.0
@@ -305,6 +306,6 @@ def calibrate(entities: Sequence[ScoredEntity], calibration: Calibration) -> lis
 
 
 def log_odds(score: float) -> float:
-    """``log(score / (1 - score))``, of a score that is not quite 0 or 1."""
+    """Return ``log(score / (1 - score))`` of a score that is kept from 0 and 1."""
     kept = min(max(score, FURTHEST), 1.0 - FURTHEST)
     return math.log(kept / (1.0 - kept))

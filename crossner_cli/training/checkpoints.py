@@ -1,4 +1,4 @@
-"""Checkpoints of a training loop: safetensors and JSON only, whole or absent, enough to go on bit by bit."""
+"""Checkpoints of a training loop: safetensors and JSON only, whole or absent, and enough to continue exactly."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from crossner_cli.run.storage import flush_folder, flush_tree, write_json
 Weights = dict[str, Tensor]
 Result = TypeVar("Result")
 BYTES_A_SECOND = 500e6
-SHARE_OF_TIME = 0.02  # that checkpoints may take
-TRAINED = "training.json"  # the result of a training that is over
+SHARE_OF_TIME = 0.02  # share of the time that checkpoints may take
+TRAINED = "training.json"  # the result of a finished training
 
 
 @dataclass
@@ -32,15 +32,15 @@ class TrainingState:
 
     Args:
         step: Updates done.
-        epoch: Number of the epoch at work, from 0.
+        epoch: Number of the current epoch, from 0.
         place: Updates of this epoch done.
         sums: Sum of each loss term's value over the updates of this epoch, one record per process.
         words: Words read so far.
-        seconds: What the updates so far took.
+        seconds: Seconds that the updates so far took.
         best: Best score so far; None before the first.
         best_epoch: Epoch it came from, from 1.
-        waited: Epochs since without a gain.
-        history: One record a finished epoch.
+        waited: Epochs since then without a gain.
+        history: One record per finished epoch.
     """
 
     step: int = 0
@@ -63,7 +63,7 @@ def trained_weights(model: nn.Module) -> Weights:
 
 
 def stored_buffers(model: nn.Module) -> Weights:
-    """Copy the buffers of a model to the CPU, as states that go on from update to update."""
+    """Copy the buffers of a model, such as states carried from update to update, to the CPU."""
     parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     kept = {name: value for name, value in model.state_dict().items() if name not in parameters}
     return {name: value.detach().to("cpu", copy=True).contiguous() for name, value in kept.items()}
@@ -84,7 +84,7 @@ def load_weights(model: nn.Module, weights: Weights) -> None:
 
 
 class Checkpoints:
-    """The last checkpoint of one training loop, in a folder of its own.
+    """The last checkpoint of one training loop, in its own folder.
 
     Written under another name, flushed and renamed, so that a crash at any moment leaves the old or the new one.
     The best weights so far lie beside it, in a file that is written only when they change.
@@ -97,12 +97,12 @@ class Checkpoints:
         self._cost = 0.0  # seconds that the last one took
 
     def expect(self, parameters: int) -> None:
-        """Start the clock, and expect the first one to take as long as a common disk does."""
+        """Start the clock; the first checkpoint is expected to take as long as on a common disk."""
         self._written = time.monotonic()
         self._cost = 12 * parameters / BYTES_A_SECOND  # weights and two moments of Adam, of four bytes each
 
     def is_due(self, every: float) -> bool:
-        """Return whether ``every`` seconds have passed since the last one, and so many that it costs at most 2 %."""
+        """Return whether ``every`` seconds have passed since the last one, and enough for a cost of at most 2 %."""
         passed = time.monotonic() - self._written
         return every == 0 or passed >= max(every, self._cost / SHARE_OF_TIME)
 
@@ -187,7 +187,7 @@ class Checkpoints:
     def restore(
         self, model: nn.Module, optimiser: torch.optim.Optimizer, engine: Engine
     ) -> tuple[TrainingState, Weights | None] | None:
-        """Load the last checkpoint into model (buffers too), optimiser and random generators; None where there is none.
+        """Load the last checkpoint into model (buffers too), optimiser and random generators; None without one.
 
         Raises:
             CrossNERError: It was made by another number of processes, or is damaged.
@@ -199,7 +199,7 @@ class Checkpoints:
         mine = folder / f"random-{engine.rank}.safetensors"
         if len(list(folder.glob("random-*.safetensors"))) != engine.world:
             raise CrossNERError(
-                f"{folder} was written by another number of processes than the present {engine.world}.",
+                f"{folder} was written by another number of processes than the current {engine.world}.",
                 hint="Continue with as many processes as before, or start again with --force.",
             )
         try:
@@ -231,17 +231,17 @@ class Checkpoints:
 
 
 class TrainedDraft:
-    """The record beside a trained model that its training is over: it is not trained again."""
+    """The record beside a trained model that its training is finished: it is not trained again."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / TRAINED
 
     def read(self, kind: type[Result]) -> Result | None:
-        """Return the result of the training; None if it is not over."""
+        """Return the result of the training; None if it is not finished."""
         return from_record(json.loads(self.path.read_text(encoding="utf-8")), kind) if self.path.is_file() else None
 
     def write(self, result: Any) -> None:
-        """Record that the training is over. Its model must be written before."""
+        """Record that the training is finished. Its model must be written before."""
         write_json(self.path, asdict(result))
 
 
@@ -273,7 +273,7 @@ def _random_state(engine: Engine) -> Weights:
 
 def _set_random_state(state: Weights, engine: Engine) -> None:
     torch.set_rng_state(state["cpu"])
-    # A training that goes on on another kind of device draws there what that device draws.
+    # A training that continues on another kind of device has other random numbers there.
     if engine.device.type == "cuda" and "cuda" in state:
         torch.cuda.set_rng_state(state["cuda"], engine.device)
     elif engine.device.type == "mps" and "mps" in state:

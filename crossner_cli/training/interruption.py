@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM during training: the update at work is finished first, so that its result can be kept."""
+"""Ctrl-C and SIGTERM during training: the current update is finished first, so that its result is kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Interruption:
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interruption:
-        if threading.current_thread() is threading.main_thread():  # no other one may take signals
+        if threading.current_thread() is threading.main_thread():  # other threads cannot handle signals
             self._before = {each: signal.signal(each, self._take) for each in SIGNALS}
         return self
 
@@ -36,7 +36,7 @@ class Interruption:
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:
-        """A block in which the first signal raises KeyboardInterrupt, and so does one from before."""
+        """Raise KeyboardInterrupt at the first signal inside, or at one from before."""
         self._is_at_once = True
         try:
             if self.is_asked:

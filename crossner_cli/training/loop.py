@@ -2,9 +2,9 @@
 
 One update takes one batch from every stream, adds up the loss terms and steps once. Each term is divided by the words
 that a batch of sentences of average length would have, so that a word weighs the same beside short sentences as beside
-long ones, though batches are of one length; a term of something else than words (entities, steps) is divided by what
-the batch has of it. Units are counted over all processes and all parts of the batch, so two processes, or a batch cut
-into parts, compute the very gradient of one process and one batch.
+long ones, though batches are of one length; a term of other units (entities, steps) is divided by their number in the
+batch. Units are counted over all processes and all parts of the batch, so two processes, or a batch cut into parts,
+compute the same gradient as one process and one batch.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from crossner_cli.training.plan import ParameterGroup, Plan
 from crossner_cli.training.streams import SentenceStream, Stream
 
 EVERY_EPOCH = 1  # second
-ASKS_EVERY = 10  # updates: several processes agree on checkpoints
-GPU_WAITS_EVERY = 10  # updates: reading a loss makes a GPU wait
+ASKS_EVERY = 10  # updates after which several processes agree on checkpoints
+GPU_WAITS_EVERY = 10  # updates; reading a loss makes a GPU wait
 
 
 @runtime_checkable
 class KnowsUpdates(Protocol):
-    """A model that does something once an update, however many batches it reads."""
+    """A model that does something once per update, however many batches it reads."""
 
     def update(self, progress: float) -> AbstractContextManager[None]:
         """Return the context of the passes of an update, given the share of updates that are done."""
@@ -83,14 +83,14 @@ def fit(
         streams: One batch of each makes an update; the first decides the length of an epoch.
         plan: How long.
         engine: Where.
-        score: Tells after each epoch how good the model is; its first number chooses the best epoch.
+        score: Scores the model after each epoch; its first number chooses the best epoch.
         checkpoints: Where to keep the state, now and then and when Ctrl-C or SIGTERM stops the loop after an update.
             An interrupted loop continues from there.
         task: Name for the progress.
         unit: What ``batch.words`` counts.
 
     Raises:
-        CrossNERError: The loss is no longer a number, or there is nothing to train on.
+        CrossNERError: The loss is not finite, or there is nothing to train on.
     """
     loop = _Loop(model, groups, streams, plan, engine, score, checkpoints, task, unit)
     try:
@@ -133,7 +133,7 @@ class _Loop:
         self.trained = [parameter for group in groups for parameter in group.parameters]
         self.steps_an_epoch = len(streams[0].epoch(0))
         if not self.steps_an_epoch:
-            raise CrossNERError("There is nothing to train on: no sentence was left.", hint="Check the training data.")
+            raise CrossNERError("There is nothing to train on: no sentence is left.", hint="Check the training data.")
         self.total = min(plan.max_steps or math.inf, plan.epochs * self.steps_an_epoch)
         self.state = TrainingState()
         self.best: dict[str, Tensor] | None = None
@@ -154,7 +154,7 @@ class _Loop:
                 name: torch.tensor(value, dtype=kind, device=self.engine.device)
                 for name, value in self.state.sums[self.engine.rank].items()
             }
-        # A checkpoint of the very last update lies before that epoch's scoring, which is still to be done.
+        # A checkpoint of the last update precedes that epoch's scoring, which is still to be done.
         while self.state.epoch < self.plan.epochs and (self.state.place or not self._is_over()):
             yield from self._epoch()
             yield self._end_epoch()
@@ -185,7 +185,7 @@ class _Loop:
             began = time.perf_counter()
             words = self._update([order[self.state.place % len(order)] for order in orders])
             if self.engine.device.type == "cuda" and (self.state.step + 1) % GPU_WAITS_EVERY == 0:
-                torch.cuda.synchronize(self.engine.device)  # else the work is done while nobody counts seconds
+                torch.cuda.synchronize(self.engine.device)  # else the work is done while no time is measured
             self.state.seconds += time.perf_counter() - began
             self.state.words += words
             self.state.step += 1
@@ -194,7 +194,7 @@ class _Loop:
             self._keep_state()
 
     def _keep_state(self, *, at_end_of_epoch: bool = False) -> None:
-        """Write a checkpoint if one is due or the command is to stop, and stop it then."""
+        """Write a checkpoint if one is due or the command is to stop; then stop it."""
         is_due, stops = self._find_due(at_end_of_epoch)
         if is_due or stops:
             self._save()
@@ -207,7 +207,7 @@ class _Loop:
             self.checkpoints.save(self.state, self.plain_model, self.plain_optimiser, self.best, self.engine)
 
     def _find_due(self, at_end_of_epoch: bool) -> tuple[bool, bool]:
-        """Whether a checkpoint is due by the clock of the main process, and whether any process is to stop."""
+        """Find out if a checkpoint is due by the clock of the main process, and if any process is to stop."""
         # At the end of an epoch one is due as soon as it costs little.
         every = min(self.plan.checkpoint_every, EVERY_EPOCH) if at_end_of_epoch else self.plan.checkpoint_every
         is_due = self.checkpoints is not None and self.checkpoints.is_due(every)
@@ -219,7 +219,7 @@ class _Loop:
         return found[0] > 0, found[1] > 0
 
     def _update(self, items: list[list[int]]) -> int:
-        """One optimiser step; returns the words it read, over all processes."""
+        """Do one optimiser step; return the words it read, over all processes."""
         engine, epoch = self.engine, self.state.epoch
         units_of: Callable[[Any], dict[str, int]] = self.plain_model.units  # type: ignore[assignment]
         parts: list[tuple[Any, float]] = []
@@ -248,7 +248,7 @@ class _Loop:
         return int(words)
 
     def _compute_gradients(self, parts: list[tuple[Any, float]], totals: dict[str, float]) -> None:
-        """Forward and backward passes of all parts of an update; each term is divided by its total."""
+        """Run the forward and backward passes of all parts of an update; each term is divided by its total."""
         engine = self.engine
         for number, (batch, weight) in enumerate(parts):
             is_last = number == len(parts) - 1
@@ -262,7 +262,7 @@ class _Loop:
                 self.running[name] = self.running[name] + value if name in self.running else value
 
     def _parts(self, stream: Stream, items: list[int], epoch: int) -> list[tuple[Any, float]]:
-        """This process's share of an update, cut into ``accumulate`` parts; an empty part weighs nothing."""
+        """Cut this process's share of an update into ``accumulate`` parts; an empty part weighs nothing."""
         mine = items[self.engine.rank :: self.engine.world]
         count = min(self.plan.accumulate, math.ceil(len(items) / self.engine.world))  # the same on every process
         parts = []
@@ -273,7 +273,7 @@ class _Loop:
         return parts
 
     def _mean_losses(self) -> dict[str, float]:
-        """Mean of each term over the updates of this epoch; every process is told the sum of all shares."""
+        """Average each term over the updates of this epoch; every process gets the sum of all shares."""
         done = max(1, self.state.place)
         shares = [float(value) / done for value in self.running.values()]
         losses = dict(zip(self.running, self.engine.sum(shares), strict=True))
@@ -285,18 +285,18 @@ class _Loop:
         return losses
 
     def _check_weights(self) -> None:
-        """Refuse weights that the last update has made no numbers: losses are those of before it."""
+        """Refuse weights that are not finite since the last update: losses are those before it."""
         broken = [name for name, value in self.plain_model.named_parameters() if not value.isfinite().all()]
         if broken:
             raise CrossNERError(
-                f"{self.task}: the weights are no numbers any more after update {self.state.step} ({broken[0]}"
+                f"{self.task}: the weights are not finite after update {self.state.step} ({broken[0]}"
                 + (f" and {len(broken) - 1} others)." if broken[1:] else ")."),
                 hint=self._ways_out(),
             )
 
     def _ways_out(self) -> str:
         exact = "" if self.engine.precision == "fp32" else ", or use --precision fp32"
-        # A checkpoint is of its own options: other ones are refused beside it.
+        # A checkpoint belongs to its options: others are refused beside it.
         return f"Lower --learning-rate or --head-learning-rate, lengthen --warmup{exact}; give --force with it."
 
     def _progress(self) -> Progress:
@@ -319,7 +319,7 @@ class _Loop:
         if score is not None:
             is_better = state.best is None or score > state.best
             state.waited = 0 if is_better else state.waited + 1
-            if is_better or score == state.best == 0:  # of epochs that got nothing right the last has learnt most
+            if is_better or score == state.best == 0:  # of epochs that got nothing right, the last has learnt most
                 state.best, state.best_epoch = score, state.epoch + 1
                 self.best = trained_weights(self.plain_model) if self.plan.keep == "best" else None
         rate = state.words / max(state.seconds, 1e-9)

@@ -1,4 +1,4 @@
-"""Mention replacement: in each epoch, a share of the gold mentions gives way to other mentions of the same type.
+"""Mention replacement: in each epoch, a share of the gold mentions is replaced by other mentions of the same type.
 
 Source: Dai and Adel (2020), An Analysis of Simple Data Augmentation for Named Entity Recognition, section 3, "mention
 replacement". Differs: sentences are drawn again in each epoch instead of added once.
@@ -25,7 +25,7 @@ class Mentions:
     scheme: Scheme
 
     def replace_in(self, sentence: Sentence, random: np.random.Generator) -> Sentence:
-        """Draw for each mention whether another one of its type replaces it, and which; all else stays."""
+        """Draw for each mention if another one of its type replaces it, and which one."""
         words: list[str] = []
         spans: list[Span] = []
         end = 0

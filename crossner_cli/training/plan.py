@@ -76,8 +76,8 @@ class Rates:
     """Learning rates of a tagger.
 
     Args:
-        learning_rate: Peak of the transformer; None for one by its width.
-        head_learning_rate: Peak of all other layers; None for one by what they learn with.
+        learning_rate: Peak of the transformer; None for a default by its width.
+        head_learning_rate: Peak of all other layers; None for a default that depends on the encoder.
         weight_decay: Of matrices.
         train_embeddings: True if the transformer's word embeddings are trained too.
     """

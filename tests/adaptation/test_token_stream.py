@@ -172,7 +172,7 @@ def test_an_interrupted_or_damaged_stream_is_redone(tmp_path, tokenizer, monkeyp
     ("content", "message"),
     [
         (None, "cannot be read"),
-        (b"\n  \n", "no text in it"),
+        (b"\n  \n", "has no text"),
         (b"w1 w2\nw3 caf\xe9 w4\n", r"domain\.txt:2: .*not UTF-8"),
     ],
 )

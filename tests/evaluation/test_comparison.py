@@ -153,7 +153,7 @@ def test_other_words_gold_tags_or_numbers_of_sentences_are_refused_with_the_firs
         (
             (0.0, 0.0, 0.0),
             2,
-            "no difference between new and old: in every sentence both are right and wrong equally often",
+            "no difference between new and old: both are right and wrong equally often in every sentence",
         ),
     ],
 )

@@ -111,7 +111,7 @@ def test_shots_show_every_type_and_then_the_first_sentences() -> None:
 def test_types_that_no_tag_can_name_and_missing_sentences_are_refused() -> None:
     with pytest.raises(CrossNERError, match="cannot be written as a tag"):
         make_prompt(gold("O"), ['a"b'], 1, {})
-    with pytest.raises(CrossNERError, match="no labelled training sentence to show"):
+    with pytest.raises(CrossNERError, match="no labelled training sentences to show"):
         make_prompt([], ["a"], 1, {})
     prompt = make_prompt(gold("B-song O"), ["song title", "song"], 1, {"song": "what one sings"})
     assert prompt.messages[0]["content"].endswith(

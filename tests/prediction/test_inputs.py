@@ -80,7 +80,7 @@ def test_folders_are_read_file_by_file_and_other_files_of_them_are_named(tmp_pat
 
 def test_a_folder_without_texts_is_refused(tmp_path: Path) -> None:
     (tmp_path / "scan.png").write_bytes(b"\x89PNG")
-    with pytest.raises(CrossNERError, match="holds no file to tag"):
+    with pytest.raises(CrossNERError, match="holds no files to tag"):
         Inputs([tmp_path]).check()
 
 

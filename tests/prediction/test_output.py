@@ -216,7 +216,7 @@ def test_a_brat_project_of_somebody_is_never_replaced(tmp_path: Path) -> None:
     project.mkdir()
     for name in ("annotation.conf", "doc1.txt", "doc1.ann"):
         (project / name).touch()
-    with pytest.raises(CrossNERError, match="holds other files than tagged documents"):
+    with pytest.raises(CrossNERError, match="holds files that are not tagged documents"):
         module.check_output(project, is_folder=True, is_forced=True, inputs=[])
     assert names_in(project) == ["annotation.conf", "doc1.ann", "doc1.txt"]
 

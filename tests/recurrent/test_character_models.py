@@ -171,7 +171,7 @@ def test_perplexity_falls_and_a_tagger_names_the_stage(run: RunDirectory) -> Non
     for method in TWO_DOMAINS:  # as inputs of the other methods of words, by path too
         tag("joint-train", method, method, str(run.folder("strings")))
     refused = tag("finetune", "bilstm-crf", "x", "strings", "--start-from", "strings", code=1)
-    assert "which no tagger starts from" in refused
+    assert "from which a tagger cannot start" in refused
     refused = tag("finetune", "bilstm-crf", "x", "prepare-data", code=1)
     assert "finished stages here: cross-domain-lm, finetune" in refused
     path = run.folder("strings") / "manifest.json"

@@ -194,7 +194,7 @@ def test_a_teacher_of_another_scheme_labels_in_it(run: RunDirectory, texts: Path
     [
         (["two-seeds", "linear-1"], "The taggers know different tags: two-seeds person, place in BIO, linear-1 song"),
         (["crf-2", "bioes"], "bioes person, place in BIOES"),
-        (["laner-2"], "of the method laner, which does not tell the probability of every tag. Way out: Methods that"),
+        (["laner-2"], "of the method laner, which does not give the probability of every tag. Way out: Methods that"),
         (["nobody"], "--teacher 'nobody' is neither a finished stage"),
         (["prepare-data"], "holds no tagger"),
         (["openai:m", "crf-2"], "A language model labels alone"),
@@ -340,7 +340,7 @@ def test_answers_of_no_use_are_counted_and_dropped(ask: list[Any], server: ChatS
     server.answer = lambda text: answers.get(text, text)
     result = crossner(*ask)["result"]
     assert result["sentences"] == 3 and result["entities"] == {"person": 1, "place": 1}
-    assert result["dropped"]["as answers that alter the text"] == 1
+    assert result["dropped"]["as answers that change the text"] == 1
     assert result["dropped"]["as answers with broken tags"] == 1
     assert result["repairs"] == {
         "entity of an unknown type dropped": 1,
@@ -537,7 +537,7 @@ def test_text_is_not_sent_on_to_another_address(ask: list[Any], server: ChatServ
     with serve() as other:
         place = f"{other.url}/chat/completions"
         server.faults = {"": [lambda handler: handler.begin(307, Location=place, Content_Length="0")] * 20}
-        assert f"is the wrong address: it sends on to {place} (307)" in refused(*ask)
+        assert f"is the wrong address: it redirects to {place} (307)" in refused(*ask)
         assert not other.requests
 
 
@@ -559,8 +559,8 @@ def test_the_key_is_written_nowhere(ask: list[Any], server: ChatServer, tmp_path
 @pytest.mark.parametrize(
     ("url", "key", "said"),
     [
-        ("localhost:80", KEY, "is no address"),
-        ("http://", KEY, "is no address"),
+        ("localhost:80", KEY, "is not an address"),
+        ("http://", KEY, "is not an address"),
         ("http://user:word@localhost/v1", KEY, "holds a name, a password or a query"),
         ("http://localhost/v1?key=1", KEY, "holds a name, a password or a query"),
         ("http://localhost/v1", "", "OPENAI_API_KEY is not set"),

@@ -26,7 +26,7 @@ def test_a_tokenizer_that_cuts_words_otherwise_in_a_text_is_one_warning_even_of_
     invoke("prepare-data --target sample-target --quiet --run", tmp_path / "run")
     train = ("--encoder", encoder, "--max-steps 2 --epochs 1 --seeds 1,2 --quiet", *QUICK, "--run", tmp_path / "run")
     (line,) = invoke("finetune", *train).stderr.splitlines()
-    assert line.startswith("Warning: the encoder's tokenizer cuts words alone otherwise than inside a text, as the, ")
+    assert line.startswith("Warning: the encoder's tokenizer cuts words alone differently than inside a text, as the, ")
     train = ("--encoder", tiny_encoder_folder, *train[2:])
     assert invoke("finetune --name usual", *train).stderr == ""
 

@@ -70,7 +70,7 @@ def test_evaluate_scores_the_mean_of_all_seeds_beside_each_model(tmp_path: Path)
     crossner("evaluate", *run, "--model", by_folder, "--ensemble", "--split", "dev", *QUICK)
     crossner("finetune", *run, *quick, "--method", "laner", "--name", "other", "--max-steps", "1")
     message = refused("evaluate", *run, "--model", "other", "--ensemble", *QUICK)
-    assert "--model other is a tagger of the method laner, which does not tell the probability of every tag" in message
+    assert "--model other is a tagger of the method laner, which does not give the probability of every tag" in message
     model = [part for each in ("finetune", "other") for part in ("--model", each)]
     message = refused("predict", "--text", "Anna", *run, *model)
     assert "predict tags with one model, and 2 are given: finetune, other." in message and "Add --ensemble" in message

@@ -197,7 +197,7 @@ def test_the_best_epoch_is_kept_and_patience_stops(engine, scores, patience, rea
     ("weight", "rate", "numbers", "problem"),
     [
         (math.inf, 0.1, 10, "loss.*update 1"),
-        (1.0, math.inf, 4, r"no numbers any more after update 1 \(layer.weight and 1 others\)"),
+        (1.0, math.inf, 4, r"not finite after update 1 \(layer.weight and 1 others\)"),
         (1.0, 0.1, 0, "nothing to train on"),
     ],
 )
