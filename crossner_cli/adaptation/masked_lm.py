@@ -82,8 +82,6 @@ class MaskedLanguageModel(nn.Module):
     """An encoder with a masked-LM head, and its tokenizer.
 
     Args:
-        model: A Hugging Face masked language model.
-        tokenizer: Its fast tokenizer.
         new: Names of the tensors that the checkpoint lacked.
         left: Names of the tensors of the checkpoint that the model has no place for, as a pooler.
 
@@ -118,10 +116,6 @@ class MaskedLanguageModel(nn.Module):
 
         A missing head is made: tied to the word embeddings, its square layer the identity, its biases zero, so that it
         begins by scoring the encoder's own states.
-
-        Args:
-            encoder: A Hugging Face name, a folder or ``minilm``.
-            attention: As for ``TransformerEncoder.from_pretrained``.
 
         Raises:
             CrossNERError: It cannot be read, is no encoder with a masked-LM form, or lacks weights of the encoder.
@@ -161,9 +155,6 @@ class MaskedLanguageModel(nn.Module):
 
         Args:
             input_ids: Blocks, (B, T).
-            level: As for ``mask_block``.
-            rate: Share of subwords chosen.
-            generator: Source of every draw.
             joins: For ``entity``: True where a subword belongs to the mention of the subword before it, (B, T).
 
         Returns:
@@ -277,16 +268,7 @@ class BatchOrder(Sequence[list[int]]):
 
 @dataclass(frozen=True)
 class BlockStream:
-    """Blocks of the corpus in a new order and with new masks each epoch.
-
-    Args:
-        blocks: Blocks of the corpus.
-        model: The model whose vocabulary masks them.
-        masking: As for ``mask_block``.
-        rate: Share of subwords chosen.
-        batch_size: Blocks of an update.
-        seed: Seed of orders and masks.
-    """
+    """Blocks of the corpus in a new order and with new masks each epoch."""
 
     blocks: TokenBlocks
     model: MaskedLanguageModel

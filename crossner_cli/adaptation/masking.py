@@ -55,8 +55,6 @@ def choose_units(special: Tensor, joins: Tensor, rate: float, generator: torch.G
     Args:
         special: True at special and padding positions, which are never chosen, (B, T).
         joins: True where a subword belongs to the unit of the subword before it, (B, T).
-        rate: Probability of each unit.
-        generator: Draws on its own device.
 
     Returns:
         True at chosen positions, (B, T).
@@ -122,9 +120,6 @@ def replace_subwords(
     Args:
         input_ids: Subword ids, (B, T); left unaltered.
         chosen: True at chosen positions, (B, T).
-        mask_id: Id of [MASK].
-        vocabulary_size: Number of ids in the vocabulary.
-        generator: Draws on its own device.
 
     Returns:
         The ids the encoder reads and the labels, both (B, T); labels are the original ids at chosen positions and
@@ -157,11 +152,6 @@ def mask_block(
         input_ids: Subword ids, (B, T).
         level: ``token``: each position is chosen on its own; ``span``: they are then moved together; ``entity``: those
             of a mention are chosen together.
-        rate: Share of subwords chosen, the same number for all levels.
-        special_ids: Ids that are never chosen.
-        mask_id: Id of [MASK].
-        vocabulary_size: Number of ids in the vocabulary.
-        generator: Source of every draw.
         joins: For ``entity``: True where a subword belongs to the mention of the subword before it, (B, T).
 
     Returns:

@@ -78,10 +78,6 @@ def write_token_stream(
     A finished folder of the same corpus, tokenizer and settings is used again; an unfinished one is written again.
 
     Args:
-        corpus: UTF-8 text.
-        tokenizer: A fast tokenizer; left unaltered.
-        folder: Folder to write; made if needed.
-        settings: The way to cut the corpus.
         mentions: The places of names in the corpus, if ``prepare-data`` stored them; then the highest bit of a subword
             is set if it belongs to the mention of the subword before it.
 
@@ -310,9 +306,6 @@ class TokenBlocks:
     Args:
         path: A file that ``write_token_stream`` wrote.
         block_size: Subwords of a block, special ones included (T).
-        cls_id: Id that opens a block, if any.
-        sep_id: Id that closes a block, if any.
-        dtype: Number format of the file, from the counts.
         has_joins: True if the highest bit of a subword marks it as part of the mention of the one before it.
 
     Raises:

@@ -19,7 +19,6 @@ class Encoder(nn.Module):
     Attributes:
         reads: Its input, in a word or two.
         output_dim: Width of the vectors, H.
-        reader: Turns sentences into batches.
     """
 
     reads: ClassVar[str]
@@ -61,7 +60,6 @@ class Encoder(nn.Module):
         """Write all that ``load`` reads.
 
         Args:
-            folder: The tagger's folder.
             tags: The names of the tags, for other programs that read the folder.
             classifier: The layer above the encoder, if the tagger has only one linear layer there.
         """

@@ -21,12 +21,7 @@ BART_FAMILY = ("bart", "mbart", "plbart")
 
 
 class EncoderDecoder(TransformerEncoder):
-    """A model of the BART family without its head: both halves share one table of subword vectors.
-
-    Args:
-        model: The encoder-decoder.
-        reader: Its tokenizer.
-    """
+    """A model of the BART family without its head: both halves share one table of subword vectors."""
 
     reads = "encoder-decoder"
 

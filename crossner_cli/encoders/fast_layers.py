@@ -34,15 +34,10 @@ def cpu_attention(
     """Scaled dot-product attention with its softmax in fp32, since the softmax of bf16 is several times slower on CPU.
 
     Args:
-        module: The attention layer.
         query: (R, heads, T, H / heads), like ``key`` and ``value``.
-        key: As above.
-        value: As above.
         attention_mask: Added to the scores, (R or 1, 1, T or 1, T). Or, from ``leave_out_padding``, True where a
             subword is, (R, 1, 1, T): then all subwords come and go as one row, (1, heads, N, H / heads).
         scaling: Factor of the scores; None is one over the root of the width.
-        dropout: Share of the attention weights dropped.
-        ignored: Arguments of other kernels.
 
     Returns:
         The vectors, (R, T, heads, H / heads), and the weights, (R, heads, T, T).
@@ -112,9 +107,6 @@ class Int8Linear(nn.Module):
 
     The weights of each output have their own scale. The inputs have one for each call, from their smallest to their
     largest value: nothing is calibrated beforehand, and the tags of a sentence depend a little on its neighbours.
-
-    Args:
-        layer: The layer in fp32.
     """
 
     def __init__(self, layer: nn.Linear) -> None:
@@ -169,7 +161,6 @@ def leave_out_padding(encoder: Any, mask: Tensor | None, positions: Tensor) -> I
     padding, and so do batches with little of it. Of a batch of 16 training sentences about a fifth is padding.
 
     Args:
-        encoder: A Hugging Face encoder without a head.
         mask: 1 at subwords, (R, T); None without padding.
         positions: Indices into the flattened (R*T) positions; there is a subword at each.
 
@@ -202,7 +193,6 @@ def keep_positions(encoder: Any, positions: Tensor) -> Iterator[None]:
     masked.
 
     Args:
-        encoder: A Hugging Face encoder without a head.
         positions: Indices into the flattened (R*T) positions, (N,).
     """
 

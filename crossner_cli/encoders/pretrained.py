@@ -125,8 +125,6 @@ def load_weights(encoder: str, folder: str, config: Any, attention: str | None) 
     Args:
         encoder: As the user named it.
         folder: A model folder or a Hugging Face name.
-        config: Its configuration.
-        attention: As for ``TransformerEncoder.from_pretrained``.
 
     Returns:
         The model, and which tensors were loaded, new and left.
@@ -163,7 +161,6 @@ def read_model(kind: Any, folder: str, config: Any, attention: str | None) -> tu
     Args:
         kind: An ``Auto`` class of transformers.
         folder: A model folder or a Hugging Face name.
-        config: Its configuration.
         attention: Attention kernel; transformers chooses if it is None or the architecture does not take it.
 
     Returns:
@@ -279,10 +276,6 @@ def _load_tokenizer(folder: str) -> Any:
 
 def check_vocabulary(tokenizer: Any, embeddings: int) -> None:
     """Check that a model has a vector for every subword of a tokenizer.
-
-    Args:
-        tokenizer: From ``read_tokenizer``.
-        embeddings: Rows of the model's table of subword vectors.
 
     Raises:
         CrossNERError: A subword, or the start, end or padding, has a number beyond the table.

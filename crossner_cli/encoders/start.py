@@ -124,13 +124,9 @@ class EncoderStart:
     """The parts from which an encoder to be trained is made.
 
     Args:
-        design: The tagger that it is part of.
-        transformer: Folder or name of the transformer.
         folder: The model folder that weights come from; None for an untouched encoder.
         of_tagger: True if it is a tagger's folder, whose files also hold a copy of its classifier.
-        attention: The kernel that is fast on the device.
         known: Data of the method from the files that it reads beside labelled sentences.
-        carried: Counts what is taken over.
     """
 
     design: TaggerDesign

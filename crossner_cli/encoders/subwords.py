@@ -31,7 +31,6 @@ class EncodedSentence:
         windows: Subword ids of each window without special ids; one window unless the sentence is long.
         places: For each word, (W, 2): the window it is read from and the position of its first subword there.
         tags: Tag ids, (W,), or None.
-        domain: Name of its domain.
         words: Its words, for encoders that read more than subwords.
         frozen_states: Vectors of the words by frozen models, (W, D); None if they are not known.
         soft: A teacher's probability of each tag, (W, K); None without any.
@@ -68,8 +67,6 @@ class Batch:
         word_places: Index of each word's first subword in the flattened (R*T) positions, (B, W); 0 at padding.
         word_mask: True at words, (B, W).
         tags: Tag ids, (B, W), 0 at padding; None for unlabelled words.
-        domains: Domain of each sentence.
-        words: Number of real words.
         word_ids: Numbers of the words, (B, W), 0 for unknown ones; None for encoders without static vectors.
         characters: Numbers of the characters or n-grams of each word, (B, W, C); None for encoders that read none.
         character_mask: Where a character is, (B, W, C).
@@ -154,7 +151,6 @@ class SubwordReader:
     """Cuts words into subwords, each word alone and each distinct word once.
 
     Args:
-        tokenizer: A fast Hugging Face tokenizer.
         max_length: Positions of the encoder, special subwords included.
 
     Attributes:

@@ -34,12 +34,7 @@ WEIGHTS = "model.safetensors"
 
 
 class TransformerEncoder(Encoder):
-    """Any bidirectional Hugging Face encoder; a word's vector is that of its first subword.
-
-    Args:
-        model: The encoder without a head.
-        reader: Its tokenizer.
-    """
+    """Any bidirectional Hugging Face encoder; a word's vector is that of its first subword."""
 
     reads = "subwords"
 

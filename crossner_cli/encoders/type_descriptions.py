@@ -52,8 +52,6 @@ def parse_type_words(
     """Parse a setting that gives words of types, ``type=...;type=...``.
 
     Args:
-        text: The setting's value.
-        setting: Its name.
         example: A valid value, for messages.
         split: Splits the text behind ``=`` into words.
 

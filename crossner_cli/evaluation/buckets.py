@@ -50,10 +50,7 @@ class KnownText:
     """Text of a run beside the scored sentences; None for what the run lacks.
 
     Args:
-        train: Training sentences of the target.
-        source_train: Training sentences of the source.
         raw_text: File of raw text of the target, one sentence per line.
-        source_types: Entity types of the source.
     """
 
     train: Sequence[Sentence] | None = None
@@ -66,9 +63,6 @@ class Buckets:
     """The buckets of the entities of some sentences.
 
     Args:
-        sentences: The scored sentences.
-        gold: Their gold entities.
-        known: Text in which mentions may have been seen.
         seen_in_text: Says by the words of a mention if raw text has it; None without raw text.
     """
 

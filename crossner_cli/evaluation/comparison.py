@@ -117,13 +117,8 @@ def compare_counts(
     """Compare two sides that were counted on the same sentences; the first is better if the difference is positive.
 
     Args:
-        one: The first side.
-        other: The second side.
         is_paired: The runs of both sides are the same taggers in the same order, decoded in two ways, so that seeds
             vary for both together.
-        resamples: Number of resamples of each test.
-        confidence: Of the intervals.
-        seed: Of every draw.
     """
     random = np.random.default_rng(seed)
     difference = one.f1().mean(axis=0) - other.f1().mean(axis=0)

@@ -37,8 +37,6 @@ class Tagging:
     Args:
         label: The model as the user named it.
         seed: Its seed, or ``-``.
-        tags: Tags of each sentence.
-        scheme: Scheme of the tags.
         is_shown: True for the seed whose sentences are shown.
     """
 
@@ -83,11 +81,8 @@ def analyse_taggings(
     """Count and sort the errors of taggers.
 
     Args:
-        sentences: Words with gold tags.
         taggings: Tags of the same words; a model has one or more of them, with different seeds.
-        known: Text in which mentions may have been seen.
         mode: Reading of tags that cannot follow the one before them.
-        gold_scheme: Scheme of the gold tags.
 
     Returns:
         By label.

@@ -63,9 +63,7 @@ class Scores(Shares):
     Args:
         macro_f1: Mean of the F1 of every type found in gold or predicted tags.
         per_type: Scores by entity type, in alphabetical order.
-        support: Gold entities.
         repaired: Predicted tags that cannot follow the one before them, read as ``mode`` says.
-        illegal_in_gold: Gold tags of that kind, read likewise.
     """
 
     macro_f1: float
@@ -85,9 +83,6 @@ class Scored:
         scores: Scores in the chosen mode.
         other: Scores in the other mode.
         counts: Words that the encoder could not read or had to shorten, and speed, by their names in ``SeedScores``.
-        scheme: Scheme of its tags.
-        tags: Its tags of each sentence.
-        entities: Predicted entities with their own scores.
         calibrated: The same with calibrated scores; None if the tagger has no calibration for this decoding.
     """
 
@@ -180,11 +175,6 @@ def score(
 def read_entities(sentences: Sequence[Sequence[str]], *, mode: Mode, scheme: Scheme) -> list[list[Span]]:
     """Read the entities of each sentence with seqeval, in order.
 
-    Args:
-        sentences: Tags of each sentence.
-        mode: Reading of tags that cannot follow the one before them.
-        scheme: Scheme of the tags.
-
     Raises:
         ValueError: A text is not a tag.
     """
@@ -216,8 +206,6 @@ def summarise(
     """Average the scores of a model over its seeds.
 
     Args:
-        scored: By seed.
-        reliability: The reliability of the scores of its entities.
         unknown_types: Gold types that the model does not know.
         extra_types: Types of the model or of its predictions that the gold tags lack.
     """

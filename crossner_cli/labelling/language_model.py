@@ -82,11 +82,9 @@ class LanguageModel:
     """A language model that answers each question once: answers are kept in a folder.
 
     Args:
-        name: The model.
         base_url: The address of the interface, as ``check_server`` returns it.
         key: The key, which is never written.
         cache: The folder of the answers.
-        parallel: Requests at once.
         timeout: Seconds to wait for a whole answer.
         max_requests: Requests in all, repeated ones not counted; None: no limit.
 

@@ -59,9 +59,6 @@ def make_prompt(gold: Sequence[Sentence], types: Sequence[str], count: int, desc
     """Make a prompt from labelled sentences.
 
     Args:
-        gold: Labelled sentences.
-        types: The types to find.
-        count: Number of sentences to show.
         descriptions: The meanings of types; the others are described by the words of their names.
 
     Raises:
@@ -135,8 +132,6 @@ def read_answer(answer: str, text: str, types: Collection[str], repairs: Counter
     removed.
 
     Args:
-        answer: A text with tags.
-        text: The text that was asked about.
         types: The types that are known; entities of others are dropped.
         repairs: Counts what is dropped, removed, accepted in another case, or widened to a whole word.
 

@@ -39,7 +39,6 @@ class RawText:
     """Sentences in order, each once, with single spaces.
 
     Args:
-        texts: The sentences.
         lines: The number of each among all sentences read, from 0.
         read: Numbers of documents and sentences read.
         dropped: Numbers of sentences dropped, by reason.
@@ -57,7 +56,6 @@ def read_raw_text(paths: Sequence[Path], prepared: PreparedData | None, *, colum
     Repeated sentences, and those of dev and test of the prepared domains, whole or in part, are left out.
 
     Args:
-        paths: Files and folders.
         prepared: The prepared data of the run; needed without files.
         column: Column or key that holds the text in JSONL and Parquet.
 
@@ -118,8 +116,6 @@ def choose_dense(
     """Choose the sentences with the most listed names per word.
 
     Args:
-        raw: The sentences.
-        count: Number of sentences to choose.
         prepared: The prepared data of the run, for its training sentences and the mentions of its corpus.
         entities: Lists of names, as ``prepare-data --entities`` takes them; without, the mentions are counted.
         is_prepared: True if the sentences are those of the prepared corpus.

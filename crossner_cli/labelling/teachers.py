@@ -17,7 +17,6 @@ class TaggerTeacher:
 
     Args:
         trained: One or more; all must know the same types of new text, in one tag scheme.
-        engine: One process.
 
     Raises:
         CrossNERError: As ``Ensemble``, or one was changed since it was trained.

@@ -60,7 +60,6 @@ def viterbi(emissions: Tensor, mask: Tensor, moves: Moves) -> Tensor:
     Args:
         emissions: Scores of each tag at each word, (B, W, K).
         mask: True at words, (B, W); every sentence has at least one.
-        moves: Scores of first tags, neighbours and last tags.
 
     Returns:
         Tag ids, (B, W); 0 after a sentence's words.

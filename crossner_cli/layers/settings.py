@@ -17,10 +17,8 @@ def setting(
     """Declare a setting.
 
     Args:
-        default: Value without ``--set``.
         help: The sentence that ``crossner methods`` shows.
         minimum: Smallest value allowed; None where every value of the field's type is allowed.
-        maximum: Largest value allowed.
         of_stage: Whether it differs between the stages of a chain as a rule.
     """
     return _declare(default, help, (minimum, maximum), of_stage=of_stage)

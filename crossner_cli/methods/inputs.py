@@ -20,11 +20,6 @@ class TrainingStage:
     """The stage that a tagger is trained in.
 
     Args:
-        command: The stage's command.
-        roles: The domains that it reads.
-        design: The tagger to train.
-        start: The weights to begin with.
-        prepared: The data of the run.
         seed: Seed of what is drawn once for all seeds of the stage.
     """
 

@@ -41,7 +41,6 @@ class Inputs:
         paths: The files and folders; ``-`` is stdin, and so is an empty list.
         format: The format of all inputs; None finds it by the ending of each file name and the first lines.
         stdin: The stream that is read as stdin; None is the stdin of this process.
-        texts: Texts that are read instead of files and stdin.
         column: The column or key that holds the text.
         notes: Notes of ``check``: how files are read, and which files of a folder are not.
     """

@@ -69,7 +69,6 @@ class Stream:
 
     Args:
         stream: Where to write; None on a process that writes nothing.
-        writer: How the output begins and ends.
         is_own: True if the stream is closed in the end.
     """
 
@@ -114,7 +113,6 @@ class Draft:
     ``totals`` counts the documents that the draft holds, ``notes`` describe what an interrupted command left.
 
     Args:
-        path: Its final name.
         writer: How it begins and ends, and whether the draft is a folder of parts.
         depends_on: Everything that its bytes depend on; None if it cannot be continued, as when stdin is read.
 

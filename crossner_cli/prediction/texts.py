@@ -47,7 +47,6 @@ class TextTagger:
 
     Args:
         folder: The folder of a stage, of a tagger or of an exported graph.
-        engine: Where it computes.
 
     Raises:
         CrossNERError: The folder holds no tagger, or a damaged one.

@@ -40,9 +40,6 @@ class AttentiveDiscriminator(nn.Module):
     """Discriminator with attention over words: r = sigmoid(u . sum_t a_t h_t + c), a = softmax_t(v . tanh(A h_t + b)).
 
     r is the probability that a sentence is from the source.
-
-    Args:
-        width: Width of the states read, D.
     """
 
     def __init__(self, width: int) -> None:

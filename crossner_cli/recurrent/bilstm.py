@@ -15,10 +15,7 @@ class BiLSTM(nn.Module):
     """A bidirectional LSTM over words, in fp32. Padding changes nothing.
 
     Args:
-        width: Width of the vectors read.
         hidden: Units of one direction, H.
-        layers: Number of layers.
-        dropout: Share of the values dropped between two layers.
     """
 
     def __init__(self, width: int, hidden: int, layers: int = 1, dropout: float = 0.0) -> None:
@@ -106,10 +103,7 @@ class Context(nn.Module):
     """The layer that tasks share above the encoder: a BiLSTM, or nothing. In fp32. The encoder has its own dropout.
 
     Args:
-        width: Width of the encoder's vectors.
         layers: Layers of the BiLSTM; 0 for none.
-        size: Units of one direction.
-        dropout: Share of values dropped between its layers.
     """
 
     def __init__(self, width: int, layers: int, size: int, dropout: float) -> None:

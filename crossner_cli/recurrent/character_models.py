@@ -26,8 +26,6 @@ class StringLanguageModels(nn.Module):
     """A forward and a backward language model of characters.
 
     Args:
-        characters: The numbered characters, in order.
-        hidden: Units of each, H.
         rows: Rows of the training text, B; each has states.
     """
 

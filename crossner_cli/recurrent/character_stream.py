@@ -59,7 +59,6 @@ def write_character_stream(texts: Texts, folder: Path, *, held_out: float, windo
     Args:
         texts: Sentences by name, read twice.
         folder: Folder to write; made if needed. The files of a finished call are used again.
-        held_out: Share of sentences to hold out.
         window: Characters that the held-out side has at least.
 
     Returns:
@@ -202,7 +201,6 @@ class CharacterStream:
     An epoch reads every row to its end; the beginnings of rows depend on seed and epoch.
 
     Args:
-        folder: Folder that ``write_character_stream`` wrote.
         held: ``TRAIN`` or ``HELD_OUT``.
         rows: Number of rows; fewer if a row would be shorter than a window.
         window: Characters of a window, T; the last one of a row may be shorter.

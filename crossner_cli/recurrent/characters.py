@@ -18,7 +18,6 @@ class CharacterCNN(nn.Module):
     Args:
         characters: Distinct characters; number 0 is unknown.
         size: Filters.
-        dropout: Share of the values of character vectors dropped.
     """
 
     def __init__(self, characters: int, size: int, dropout: float = 0.0) -> None:

@@ -28,11 +28,8 @@ class ParameterGenerator(nn.Module):
     system for larger ones, whose pages cost ten times as much as writing a gradient into them.
 
     Args:
-        shapes: Shapes of the tensors to generate.
         bound: W starts uniform between minus this and this; the generated parameters have the same variance.
-        domains: Number of domains.
         domain_size: Size of their vectors I^D, U; 0 gives all domains the same vector, the number 1.
-        tasks: Number of tasks.
         task_size: Size of their vectors I^T, V; 0 likewise.
 
     Attributes:
@@ -155,11 +152,8 @@ class GeneratedBiLSTM(nn.Module):
     """A ``BiLSTM`` of one layer with its own parameters for each pair of a domain and a task. In fp32.
 
     Args:
-        width: Width of the vectors read.
         hidden: Units of one direction, H.
-        domains: Number of domains.
         domain_size: Size of their vectors; 0 for the same parameters in all domains.
-        tasks: Number of tasks.
         task_size: Size of their vectors; 0 for the same parameters in all tasks.
     """
 
@@ -183,8 +177,6 @@ class GeneratedBiLSTM(nn.Module):
         Args:
             values: One vector per word, (B, W, D).
             mask: True at words, (B, W); every sentence has at least one, padding comes last.
-            domain: Number of the domain.
-            task: Number of the task.
 
         Returns:
             One vector per word, (B, W, 2 H), the forward half first; zeros at padding.

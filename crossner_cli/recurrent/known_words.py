@@ -117,9 +117,6 @@ def collect_known_words(
     is tagged later.
 
     Args:
-        stage: Method, files, data and start.
-        sentences: The sentences to train on.
-        tag_set: The tags of the tagger.
         raw_words: Words of raw text to know; where vectors are frozen, only those that have one.
     """
     inputs = cast(WordInputs, stage.design.settings)

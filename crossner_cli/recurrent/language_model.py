@@ -25,7 +25,6 @@ class SampledSoftmax(nn.Module):
 
     Args:
         words: V+1 numbers, 0 for unknown words and the end of a sentence.
-        size: Width of the vectors read.
         negatives: Distinct words drawn for all the targets of a call, at most all words.
         correct: Subtract from each score the logarithm of its word's expected count among the drawn ones.
     """
@@ -86,10 +85,6 @@ class SampledSoftmax(nn.Module):
 
 def draw_distinct(words: int, count: int) -> tuple[Tensor, int]:
     """Draw ranks log-uniformly until ``count`` distinct ones are found.
-
-    Args:
-        words: Number of ranks, from 0.
-        count: Ranks wanted, at most ``words``.
 
     Returns:
         The distinct ranks, (count,), in the order of their first draw, and the number of tries.

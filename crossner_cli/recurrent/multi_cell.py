@@ -75,7 +75,6 @@ class MultiCellLSTM(nn.Module):
             words: One vector per word, (B, W, d).
             mask: True at words, (B, W); padding comes last.
             cells: Numbers of the domain's entity type cells, (l,); no other cell takes part.
-            attention: Number of the set of attention weights.
         """
         device, dtype = words.device.type, self.score.dtype
         in_bf16 = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.bfloat16

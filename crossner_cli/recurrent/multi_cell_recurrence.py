@@ -149,7 +149,6 @@ class Recurrence(torch.autograd.Function):
         """Read the words of both directions.
 
         Args:
-            context: Keeps the tensors that the backward pass needs.
             words: Vectors of the words, (B, W, d).
             weight: Weight of [h; w; 1], (2, H + d + 1, G), in the precision of products.
             query: P, (2, H, 2 H).

@@ -25,11 +25,6 @@ from crossner_cli.recurrent.tasks import ROLES, MultiTaskInputs, roles_of
 def find_tasks(settings: MultiTaskInputs, command: str, roles: Sequence[str]) -> list[str]:
     """Return the tasks of which a stage reads a batch each: those of the domains it reads.
 
-    Args:
-        settings: The method's settings.
-        command: The stage's name.
-        roles: The domains it reads.
-
     Raises:
         CrossNERError: None of the tasks reads labelled sentences.
     """
@@ -69,7 +64,6 @@ class Dictionary:
     """Listed names that label words of the target's raw text.
 
     Args:
-        names: The names, with their types.
         types: The types of the target that they teach.
         phrases: True if names of several words label words too.
     """
@@ -145,10 +139,7 @@ class RawInputs:
 
     Args:
         texts: By role, source or target.
-        domains: Name of each role's domain.
-        dictionary: Labels target text; None without one.
         fewest: Occurrences that make a word one that language models know.
-        normalise: Writes a word as its vector is looked up.
     """
 
     texts: Mapping[str, RawText]
@@ -212,15 +203,7 @@ def read_raw(
     labelled: Mapping[str, Sequence[Sentence]],
     dictionary: Dictionary | None,
 ) -> RawInputs | None:
-    """Find and count the raw text of the tasks that read it; training sentences stand in where a domain has none.
-
-    Args:
-        prepared: The data of the run.
-        settings: The method's settings.
-        tasks: As ``find_tasks`` gives them.
-        labelled: Labelled sentences, by role.
-        dictionary: Labels the target's text.
-    """
+    """Find and count the raw text of the tasks that read it; training sentences stand in where a domain has none."""
     texts: dict[str, RawText] = {}
     for role in roles_of(tasks, "lm"):
         path = prepared.raw_text(role)

@@ -28,7 +28,6 @@ class RawFile:
     """The sentences of a text file, one per line.
 
     Args:
-        path: The file.
         starts: Byte at which each line with a word begins, (N,).
         counts: Occurrences of each word.
         shortened: Number of lines longer than ``LONGEST`` words.
@@ -104,12 +103,6 @@ class RawStream:
     """Raw text in batches, in another order each epoch.
 
     Args:
-        text: The sentences.
-        domain: Name of their domain.
-        reader: Turns sentences into batches.
-        batch_size: Sentences of an update.
-        seed: Seed of the order.
-        tag_set: The tags of the tagger.
         names: Dictionary that labels words, if any; other words are unlabelled, not O.
         phrases: True if names of several words count too.
     """
@@ -148,10 +141,6 @@ def label(words: tuple[str, ...], names: Names, tag_set: TagSet, domain: str, *,
     of several words counts with ``phrases`` only; one of several types, or of a type that the domain lacks, never does.
 
     Args:
-        words: A sentence.
-        names: The dictionary.
-        tag_set: The tags of the tagger.
-        domain: The domain whose types may be given.
         phrases: Look for entries of several words, the longest first.
     """
     known = tag_set.domains.get(domain, tag_set.types)

@@ -33,9 +33,7 @@ class CharacterLM(nn.Module):
 
     Args:
         characters: Distinct ones, the unknown one included.
-        size: Values of a character.
         hidden: Units of a layer, H.
-        layers: Number of layers.
         output: Width after a last linear map; None without one.
     """
 

@@ -51,14 +51,10 @@ class WordEncoder(Encoder):
     """One vector per word, its parts side by side.
 
     Args:
-        vocabulary: The words and characters that have a vector.
-        inputs: The parts that are read.
-        transformer: The encoder that reads along, if any.
         vectors: Static vectors to begin with; their width wins over ``word_size``.
         word_size: Width of the vectors of words, if not that of ``inputs``.
         ngram_vectors: Vectors of character n-grams to begin with; their width wins over ``character_size``.
         character_size: Width of the vectors of characters, if not that of ``inputs``.
-        strings: The language models of characters that read along, if any.
     """
 
     reads = "words"

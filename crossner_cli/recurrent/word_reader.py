@@ -144,9 +144,6 @@ class KnownWords:
     """The vocabulary of an encoder of words, and what it begins with.
 
     Args:
-        vocabulary: The words, characters and n-grams that have vectors.
-        vectors: Static vectors of words, if any.
-        ngram_vectors: Vectors of character n-grams, if any.
         strings: Folder of the language models of characters, if any.
     """
 
@@ -168,8 +165,6 @@ def collect_vocabulary(
     """Collect the vocabulary of the training sentences and of the given vectors.
 
     Args:
-        sentences: Training sentences.
-        inputs: The parts of a word that are read.
         vectors: Their words are all known; if vectors are frozen, no other words of the sentences are.
         described: Words of type descriptions, all known, so that no two types look alike for want of a vector.
         ngram_vectors: Their character n-grams are the known ones; without them, those met more than once.
@@ -200,12 +195,6 @@ def collect_vocabulary(
 
 class WordReader:
     """Numbers words, their characters or n-grams, beside the subwords of a transformer's reader.
-
-    Args:
-        vocabulary: Everything that has a number.
-        inputs: The parts of a word that are read.
-        subwords: The transformer's reader, if there is a transformer.
-        strings: The language models of characters, if there are any.
 
     Attributes:
         frozen_states: Vectors by frozen models, (W, D), of sentences that are read again and again, by their words.

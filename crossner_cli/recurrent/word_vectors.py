@@ -38,7 +38,6 @@ class WordVectors:
         asked: Number of distinct words asked for.
         entries: Vectors in the source, asked for or not.
         written: The spelling of each in the source, N; empty if that is the word itself for all.
-        notes: What was odd about the source.
     """
 
     source: str

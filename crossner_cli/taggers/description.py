@@ -31,7 +31,6 @@ class TaggerDescription:
     """The content of ``tagger.json``: the name of the method, the settings that are kept, and what labels taught.
 
     Args:
-        path: The file.
         domain: The domain as whose text new text is tagged.
         calibration: As ``read_calibration`` reads it; None where the tagger was saved without one.
     """

@@ -35,7 +35,6 @@ class Ensemble:
 
     Args:
         trained: One or more; all must know the same types of new text, in one tag scheme.
-        engine: One process.
         flag: The option that named them, for messages.
         batch_subwords: Subwords read at once; None is the engine's.
 

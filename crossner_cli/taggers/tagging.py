@@ -58,7 +58,6 @@ def tag(
     Args:
         tagger: In any mode; the mode is restored.
         sentences: Every process is given the same ones and returns all of them.
-        engine: Devices and processes, which share the work.
         batch_subwords: Subwords read at once, padding included; a longer sentence is read alone, in parts of this size.
             None is the engine's.
     """
@@ -139,10 +138,6 @@ def keep_frozen_states(
     They are read in separate batches, so that an interrupted command that begins again reads the same numbers.
 
     Args:
-        tagger: Its encoder has frozen models, or none.
-        sentences: The sentences that will be read again and again.
-        engine: Devices and processes.
-        task: Name for the progress.
         raw: Texts that will be read again, too. The states of the sentences, or of a text, are not kept if they would
             not fit
             into ``MOST_BYTES`` beside those kept before; a text is read only if they do.

@@ -31,11 +31,9 @@ class TrainingState:
     """The position of a training loop, besides its tensors.
 
     Args:
-        step: Updates done.
         epoch: Number of the current epoch, from 0.
         place: Updates of this epoch done.
         sums: Sum of each loss term's value over the updates of this epoch, one record per process.
-        words: Words read so far.
         seconds: Seconds that the updates so far took.
         best: Best score so far; None before the first.
         best_epoch: Epoch it came from, from 1.

@@ -51,7 +51,6 @@ class FitResult:
         history: One record per epoch: losses, scores, words a second.
         best: Score of the weights kept, None without a score.
         best_epoch: Their epoch, from 1.
-        steps: Updates done.
         words_per_second: Over the whole loop, scoring not included.
     """
 
@@ -79,14 +78,10 @@ def fit(
     Args:
         model: ``model(batch)`` gives named sums of losses, ``model.units(batch)`` the units of each, which are words or
             ``OtherUnits``; all passes of an update are made inside ``model.update(progress)``, where it has that.
-        groups: What to train and how fast.
         streams: One batch of each makes an update; the first decides the length of an epoch.
-        plan: How long.
-        engine: Where.
         score: Scores the model after each epoch; its first number chooses the best epoch.
         checkpoints: Where to keep the state, now and then and when Ctrl-C or SIGTERM stops the loop after an update.
             An interrupted loop continues from there.
-        task: Name for the progress.
         unit: What ``batch.words`` counts.
 
     Raises:

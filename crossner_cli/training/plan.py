@@ -26,13 +26,10 @@ class Plan:
 
     Args:
         epochs: Passes over the first stream.
-        max_steps: Most updates.
-        schedule: Learning rate after the warm-up.
         warmup: Share of the updates that warm up.
         clip_norm: Largest gradient norm; 0 for no clipping.
         accumulate: Parts a batch is cut into.
         patience: Epochs without a gain after which training stops; None for never.
-        keep: The epoch whose weights are kept.
         checkpoint_every: Seconds between checkpoints; 0 writes one after each update.
     """
 
@@ -59,9 +56,6 @@ class ParameterGroup:
     """Parameters that share a learning rate.
 
     Args:
-        parameters: Those to train.
-        learning_rate: Peak.
-        weight_decay: Of this group.
         starts_at: Share of all updates before which these stay as they are.
     """
 
@@ -78,8 +72,6 @@ class Rates:
     Args:
         learning_rate: Peak of the transformer; None for a default by its width.
         head_learning_rate: Peak of all other layers; None for a default that depends on the encoder.
-        weight_decay: Of matrices.
-        train_embeddings: True if the transformer's word embeddings are trained too.
     """
 
     learning_rate: float | None = None
@@ -132,13 +124,7 @@ def group_parameters(tagger: Tagger, rates: Rates) -> list[ParameterGroup]:
 
 
 def note_on_dev(dev: Sequence[Sentence], types: Sequence[str], role: str) -> list[str]:
-    """Return a note where dev sentences cannot choose an epoch: they hold no entity that the tagger can find.
-
-    Args:
-        dev: The sentences that choose.
-        types: Entity types that the tagger learns.
-        role: Whose they are, source or target.
-    """
+    """Return a note where dev sentences cannot choose an epoch: they hold no entity that the tagger can find."""
     gold = types_of([sentence.tags or () for sentence in dev])
     if set(gold) & set(types):
         return []

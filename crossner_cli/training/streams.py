@@ -165,15 +165,7 @@ def make_streams(
     batching: Batching,
     seed: int,
 ) -> list[Stream]:
-    """Make one stream of all labelled sentences, or one a domain and one a raw text.
-
-    Args:
-        tagger: Encodes the sentences.
-        inputs: What the method reads beside labelled sentences.
-        labelled: Labelled sentences, by role.
-        batching: Batch sizes.
-        seed: Of the order.
-    """
+    """Make one stream of all labelled sentences, or one a domain and one a raw text."""
     reader, tag_set = tagger.encoder.reader, tagger.tag_set
 
     def make(roles: Iterable[str], batch_size: int, repeats: Sequence[float]) -> SentenceStream:
