@@ -133,11 +133,7 @@ class Command:
         return [part for name in names for part in options.given(name)]
 
     def check_needs(self) -> None:
-        """Refuse an option that has no effect because of another one, and a number that is infinite or none.
-
-        Raises:
-            CrossNERError: An option is given, and none of those that it needs; or as above.
-        """
+        """Refuse an option that has no effect because of another one, and a number that is infinite or none."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, float) and not math.isfinite(value):

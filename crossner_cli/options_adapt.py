@@ -48,11 +48,7 @@ class Adapt(OnDevice):
     plan: bool = option(False, "Print the commands and stop.")
 
     def check_needs(self) -> None:
-        """Refuse options without effect or without what they need.
-
-        Raises:
-            CrossNERError: As above.
-        """
+        """Refuse options without effect or without what they need."""
         super().check_needs()
         if not self.target:
             raise CrossNERError(

@@ -21,9 +21,6 @@ def find_outdated(run: RunDirectory) -> dict[str, list[str]]:
 
     Only prepared data and finished stages are looked at; other files, as word vectors, are compared when the command is
     given again. A stage that was kept as ``NAME-previous`` is not listed.
-
-    Raises:
-        CrossNERError: A manifest is broken.
     """
     manifests = {name: run.read(name) for name in run.stages()}
     prepared = manifests.pop(PREPARED, None)

@@ -120,11 +120,7 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 def check_model_folder(folder: Path) -> None:
-    """Refuse links out of a model's folder, but for those of the hub's cache, and what is no file, as a pipe.
-
-    Raises:
-        CrossNERError: As above.
-    """
+    """Refuse links out of a model's folder, but for those of the hub's cache, and what is no file, as a pipe."""
     place = folder.resolve()
     blobs = place.parent.parent / "blobs" if place.parent.name == "snapshots" else place
     for where, folders, files in os.walk(folder):

@@ -108,11 +108,7 @@ def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
 
 
 def _look_at_encoder(run: RunDirectory, options: Adapt) -> Work[tuple[bool, bool]]:
-    """Return whether the encoder ignores case and whether it has a masked-LM head; a run that was begun knows both.
-
-    Raises:
-        CrossNERError: It cannot be read.
-    """
+    """Return whether the encoder ignores case and whether it has a masked-LM head; a run that was begun knows both."""
     folder = resolve_encoder(options.encoder)
     before = run.read(ALONE)["options"] if run.has(ALONE) and not options.force else {}
     if before.get("encoder") == options.encoder:
@@ -126,11 +122,7 @@ def _look_at_encoder(run: RunDirectory, options: Adapt) -> Work[tuple[bool, bool
 
 
 def _count_bytes(path: Path) -> int:
-    """Count the bytes of raw text: a file, the files of a folder, or the text of a bundled data set.
-
-    Raises:
-        CrossNERError: There is none.
-    """
+    """Count the bytes of raw text: a file, the files of a folder, or the text of a bundled data set."""
     place = find_raw_text(path)
     if not place.exists():
         raise CrossNERError(
@@ -140,11 +132,7 @@ def _count_bytes(path: Path) -> int:
 
 
 def _check_stages(run: RunDirectory, before: Mapping[str, Any], steps: Sequence[Step]) -> None:
-    """Refuse a run whose data or stages were made with other options, before a step changes anything.
-
-    Raises:
-        CrossNERError: As above.
-    """
+    """Refuse a run whose data or stages were made with other options, before a step changes anything."""
     hint = "Give another --run; or --force, which makes every stage but the source's again."
     now = next(step.options for step in steps if isinstance(step.options, PrepareData) and step.options.run == run.path)
     record = now.record() if before else {}
@@ -174,7 +162,8 @@ def describe_plan(steps: Sequence[Step]) -> list[Block]:
         texts=(1, 2, 3),
     )
     folders = [step.options.place.parent for step in steps if isinstance(step.options, Label)]
-    return [table, *(Line(f"mkdir -p {shlex.quote(str(each))}") for each in folders), *map(_to_line, steps)]
+    lines = [shlex.join(["mkdir", "-p", str(each)]) for each in folders]
+    return [table, *map(Line, [*lines, *(shlex.join(step.line) for step in steps)])]
 
 
 def _is_made(step: Step) -> bool:
@@ -194,10 +183,6 @@ def _is_made(step: Step) -> bool:
             return find_inputs(options).digests() == manifest["inputs"]
         return False
     return True
-
-
-def _to_line(step: Step) -> Line:
-    return Line(shlex.join(step.line))
 
 
 def run(run: RunDirectory, options: Adapt, steps: Sequence[Step], execute: Execute) -> dict[str, Any]:

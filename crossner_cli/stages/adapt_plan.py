@@ -30,22 +30,13 @@ MEAN_WORDS = 23  # of a sentence of raw text
 WEAK = "weak"  # a run directory inside, for sentences that lists of names label
 
 
-class Choice(NamedTuple):
-    """One row of the table: a value, what it is, and the measurement behind it."""
-
-    value: float
-    what: str
-    measured: str
-
-
-READINGS = Choice(20, "passes over up to 200 target sentences", "20 passes 59.0 and 67.1, 40 passes 59.6 and 67.4")
-REPLACED = Choice(0.5, "share of the mentions that others replace", "none 57.3 and 63.2, half 58.6 and 64.4")
-SOURCE_READINGS = Choice(3, "passes over the source", "1, 2, 3 and 6 passes 58.7, 59.6, 60.0 and 58.7 (ai)")
-STUDENT_READINGS = Choice(2, "passes over the sentences of the teachers", "2 passes 68.9, 4 passes 67.8 (music)")
-STUDENT_BATCH = Choice(16, "sentences of an update beside the teachers'", "as above")
-ENOUGH_TEXT = Choice(
-    0.5, "share of a size's sentences that raw text needs to be labelled", "410 sentences: teachers 88.2, student 86.4"
-)
+# Each with what was measured for it.
+READINGS = 20  # passes over up to 200 target sentences: 20 passes 59.0 and 67.1, 40 passes 59.6 and 67.4
+REPLACED = 0.5  # share of the mentions that others replace: none 57.3 and 63.2, half 58.6 and 64.4
+SOURCE_READINGS = 3  # passes over the source: 1, 2, 3 and 6 passes 58.7, 59.6, 60.0 and 58.7 (ai)
+STUDENT_READINGS = 2  # passes over the sentences of the teachers: 2 passes 68.9, 4 passes 67.8 (music)
+STUDENT_BATCH = 16  # sentences of an update beside the teachers': as above
+ENOUGH_TEXT = 0.5  # share of a size's sentences that raw text needs: with 410 sentences teachers 88.2, student 86.4
 MOST_SENTENCES = 200  # with more labels fewer passes, so that there are as many updates
 FEWEST_PASSES = 5
 
@@ -102,7 +93,7 @@ def make_steps(options: Adapt, facts: Facts, *, are_taught: bool) -> list[Step]:
     """
     size = SIZES[options.size]
     sentences = round(facts.words["corpus"] / MEAN_WORDS)
-    needed = round(ENOUGH_TEXT.value * size.sentences)
+    needed = round(ENOUGH_TEXT * size.sentences)
     teaches = options.silver is None and bool(options.corpus) and 0 < needed <= sentences
     short = ""
     if options.silver is None and options.corpus and sentences < needed:
@@ -179,11 +170,11 @@ def _train(
     shared: dict[str, Any] = {"run": options.run, "force": options.force, "encoder": options.encoder, "keep": "last"}
     seeds = options.seeds or ",".join(map(str, range(1, size.teachers + 1)))
     count = len(seeds.split(","))
-    passes = scale_passes(READINGS.value, facts.sentences)
-    gold: dict[str, Any] = {**shared, "epochs": passes, "replace_mentions": REPLACED.value, "seeds": seeds}
+    passes = scale_passes(READINGS, facts.sentences)
+    gold: dict[str, Any] = {**shared, "epochs": passes, "replace_mentions": REPLACED, "seeds": seeds}
     shapes: dict[str, Any] = {"word_shapes": facts.ignores_case}
     start = "dapt" if options.corpus and facts.has_masked_lm_head else "base"
-    source = PretrainSource(**{**shared, "force": False}, **shapes, start_from=start, epochs=int(SOURCE_READINGS.value))
+    source = PretrainSource(**{**shared, "force": False}, **shapes, start_from=start, epochs=SOURCE_READINGS)
     first = {**gold, "seeds": seeds.split(",")[0]}
     alone = Finetune(**first, **shapes, start_from=start, name=ALONE, silver_weight=0.0)
     learns = count * passes * facts.words["train"]
@@ -212,10 +203,10 @@ def _train(
         **first,
         start_from=SOURCE,
         name=TAGGER,
-        batch_size=int(STUDENT_BATCH.value),
-        silver_weight=STUDENT_READINGS.value / passes,
+        batch_size=STUDENT_BATCH,
+        silver_weight=STUDENT_READINGS / passes,
     )
-    work = passes * facts.words["train"] + STUDENT_READINGS.value * words
+    work = passes * facts.words["train"] + STUDENT_READINGS * words
     return [*steps, Step("finetune", student, "one tagger as good as the mean of its teachers: 0.8 to 1.6 F1", work)]
 
 

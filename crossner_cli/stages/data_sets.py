@@ -119,11 +119,7 @@ def make_domains(
 
 
 def _make_silver(silver: LabelledDomain, target: LabelledDomain | None, names: Mapping[str, str]) -> LabelledDomain:
-    """The training sentences that a teacher labelled, without those that the target's train has, too.
-
-    Raises:
-        CrossNERError: There is no target, or it lacks a type.
-    """
+    """The training sentences that a teacher labelled, without those that the target's train has, too."""
     if target is None:
         raise CrossNERError("--silver needs a target, whose types it has.", hint="Add --target DATASET.")
     unknown = [name for name in silver.types if name not in target.types]

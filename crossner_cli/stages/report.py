@@ -31,10 +31,6 @@ def run(run: RunDirectory, options: Report) -> Work[Manifest]:
 
     Returns:
         A record of the form of a manifest, stored nowhere but in ``--output``.
-
-    Raises:
-        CrossNERError: There is no such run or baseline, nothing to show, or runs to compare were scored on other
-            sentences.
     """
     began = time.perf_counter()
     if options.output is not None:

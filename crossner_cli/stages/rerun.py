@@ -86,11 +86,7 @@ def run_command(command: list[str], options: OnDevice, execute: Execute) -> None
 
 
 def command_again(run: RunDirectory, name: str) -> list[str]:
-    """The command line that makes a stage of a run again with the options in its manifest.
-
-    Raises:
-        CrossNERError: The manifest is broken, or of a command that makes no stage.
-    """
+    """The command line that makes a stage of a run again with the options in its manifest."""
     manifest = run.read(name)
     return command_line(run, manifest["stage"], name, manifest["options"], ["--force"])
 
@@ -98,11 +94,7 @@ def command_again(run: RunDirectory, name: str) -> list[str]:
 def command_line(
     run: RunDirectory, command: str, name: str, options: Mapping[str, Any], more: list[str] | None = None
 ) -> list[str]:
-    """The command line of a stage with these options.
-
-    Raises:
-        CrossNERError: The command makes no stage.
-    """
+    """The command line of a stage with these options."""
     kind = find_kind(command, run.folder(name)).options
     named = [] if name == command else ["--name", name]
     arguments = [*kind.arguments_of(options), *named, "--run", str(run.path)]

@@ -28,11 +28,7 @@ Stages = Mapping[str, tuple[Manifest, Any]]  # manifest and result by name
 
 
 def run(run: RunDirectory) -> tuple[list[Block], dict[str, Any]]:
-    """Describe the stages of a run; return what is shown, and the same as a record.
-
-    Raises:
-        CrossNERError: A manifest is broken.
-    """
+    """Describe the stages of a run; return what is shown, and the same as a record."""
     stages = read_stages(run)
     manifests = {name: manifest for name, (manifest, _) in stages.items()}
     outdated, troubles = find_outdated(run), _find_troubles(run, manifests)
@@ -65,11 +61,7 @@ def suggest_next(run: RunDirectory) -> str | None:
 
 
 def read_stages(run: RunDirectory) -> Stages:
-    """Read the manifest and the result of each finished stage.
-
-    Raises:
-        CrossNERError: A manifest is broken.
-    """
+    """Read the manifest and the result of each finished stage."""
     found = {}
     for name in run.stages():
         manifest = run.read(name)

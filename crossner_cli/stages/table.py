@@ -37,11 +37,7 @@ class StageKind:
         return run
 
     def read_result(self, manifest: Manifest) -> Any:
-        """Read the result of a manifest as its dataclass.
-
-        Raises:
-            CrossNERError: A value is missing or of another type.
-        """
+        """Read the result of a manifest as its dataclass."""
         return read_result(manifest, _find(self.result))
 
 
@@ -110,11 +106,7 @@ STAGES = {
 
 
 def find_kind(command: str, place: object) -> StageKind:
-    """Find the kind of a stage by its command.
-
-    Raises:
-        CrossNERError: The command makes no stage; the place is named.
-    """
+    """Find the kind of a stage by its command."""
     kind = STAGES.get(command)
     if kind is None or not kind.options.makes_stage:
         raise CrossNERError(f"{place} was made by {command!r}, which makes no stage.", hint="Move it away.")
@@ -122,11 +114,7 @@ def find_kind(command: str, place: object) -> StageKind:
 
 
 def make_tables(manifest: Manifest) -> list[Block]:
-    """Make the lines and tables for the result of a command.
-
-    Raises:
-        CrossNERError: A value of the result is missing or of another type.
-    """
+    """Make the lines and tables for the result of a command."""
     kind = STAGES[manifest["stage"]]
     blocks: list[Block] = _find(kind.tables)(kind.read_result(manifest), manifest)
     return blocks

@@ -50,9 +50,6 @@ def run(run: RunDirectory, options: Optimisation, engine: Engine) -> Work[Manife
     The tagger knows the types of all domains that it reads, and gives those of the first one to new text. With two
     domains, each target sentence counts ``--upsample`` times (Liu et al. 2021, 4.2); some methods read a batch of
     each in an update.
-
-    Raises:
-        CrossNERError: Anything a user can cause, before any work starts where it can be known then.
     """
     recipe = resolve_recipe(run, options, engine.world)
     with engine.open_stage(run, options.stage_request(recipe.digest_inputs())) as stage:
@@ -126,11 +123,7 @@ class TaggerData:
 
 
 def resolve_recipe(run: RunDirectory, options: Optimisation, processes: int) -> Recipe:
-    """Resolve the options of a training stage, and refuse all that can be refused before any work.
-
-    Raises:
-        CrossNERError: Anything a user can cause.
-    """
+    """Resolve the options of a training stage, and refuse all that can be refused before any work."""
     command, roles = options.command, options.roles
     seeds = parse_seeds(options)
     method = find_method(options.method)
@@ -176,11 +169,7 @@ def note_on_seeds(start: Start, seeds: Sequence[int]) -> str | None:
 
 
 def read_data(recipe: Recipe) -> Work[TaggerData]:
-    """Read the labelled sentences of the domains that are learnt, and what the method reads beside them.
-
-    Raises:
-        CrossNERError: The run has not got them.
-    """
+    """Read the labelled sentences of the domains that are learnt, and what the method reads beside them."""
     prepared, options, inputs = recipe.prepared, recipe.options, recipe.inputs
     command = options.command
     labelled = {role: prepared.domain(role, wanted_by=command).sentences("train") for role in inputs.roles}

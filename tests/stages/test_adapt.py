@@ -112,7 +112,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     make_encoder(place / "encoder")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CROSSNER_CACHE", str(place / "cache"))
-        patch.setattr(adapt_plan, "READINGS", adapt_plan.Choice(2, "", ""))
+        patch.setattr(adapt_plan, "READINGS", 2)
         patch.setattr(adapt_plan, "FEWEST_PASSES", 2)
         patch.setitem(adapt_plan.SIZES, "standard", adapt_plan.Size(3, 600))
         yield place
@@ -218,7 +218,7 @@ SHORT = """
 import sys
 import crossner_cli.cli as cli
 from crossner_cli.stages import adapt_plan
-adapt_plan.READINGS, adapt_plan.FEWEST_PASSES = adapt_plan.Choice(2, "", ""), 2
+adapt_plan.READINGS, adapt_plan.FEWEST_PASSES = 2, 2
 adapt_plan.SIZES["standard"] = adapt_plan.Size(3, 600)
 try:
     cli.main()
