@@ -9,7 +9,6 @@ import re
 import shutil
 import sys
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,11 +47,16 @@ class Task:
     text: str = ""
 
 
-class Display(contextlib.AbstractContextManager["Display"]):
-    """What becomes of the events of a stage; the clock counts seconds, from anywhere."""
+class Lines(contextlib.AbstractContextManager["Lines"]):
+    """Lines for log files and pipes: notices, milestones and ends of tasks always, other events now and then.
 
-    def __init__(self, *, verbose: bool, clock: Callable[[], float]) -> None:
-        self.verbose, self.clock = verbose, clock
+    With ``verbose`` every event is a line. Without a stream nothing is shown. The clock counts seconds, from anywhere.
+    """
+
+    def __init__(
+        self, stream: TextIO | None, *, verbose: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.stream, self.verbose, self.clock = stream, verbose, clock
         self.tasks: dict[str, Task] = {}
 
     def __exit__(self, *_: object) -> None:
@@ -82,32 +86,6 @@ class Display(contextlib.AbstractContextManager["Display"]):
             parts.append(f"{figures.duration(left)} left")
         return task, "  ".join([figures.amount(progress.done, progress.total, progress.unit), *parts])
 
-    @abstractmethod
-    def show_progress(self, progress: Progress, task: Task, text: str) -> None:
-        """Show how far a task is."""
-
-    @abstractmethod
-    def write(self, text: str) -> None:
-        """Write a line."""
-
-
-def is_finished(progress: Progress) -> bool:
-    """True if nothing of a task is left to do."""
-    return progress.total is not None and progress.done >= progress.total
-
-
-class Lines(Display):
-    """Lines for log files and pipes: notices, milestones and ends of tasks always, other events now and then.
-
-    With ``verbose`` every event is a line. Without a stream nothing is shown.
-    """
-
-    def __init__(
-        self, stream: TextIO | None, *, verbose: bool = False, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        super().__init__(verbose=verbose, clock=clock)
-        self.stream = stream
-
     def show_progress(self, progress: Progress, task: Task, text: str) -> None:
         """Write a line, or none if the task had one lately, or the same one."""
         if not progress.done and progress.total is None:
@@ -124,13 +102,18 @@ class Lines(Display):
             print(figures.message(text), file=self.stream, flush=True)
 
 
-class Bars(Display):
+def is_finished(progress: Progress) -> bool:
+    """True if nothing of a task is left to do."""
+    return progress.total is not None and progress.done >= progress.total
+
+
+class Bars(Lines):
     """One bar a task for terminals; a finished task becomes a line above the bars, as notices do."""
 
     def __init__(
         self, *, verbose: bool = False, clock: Callable[[], float] = time.monotonic, console: Console | None = None
     ) -> None:
-        super().__init__(verbose=verbose, clock=clock)
+        super().__init__(None, verbose=verbose, clock=clock)
         self.bars: dict[str, TaskID] = {}
         self.waiting: TaskID | None = None
         self.progress = rich_progress(console)

@@ -31,7 +31,8 @@ ABOVE = {
     "stages": {"options", "options_adapt", "options_data", "options_label", "options_trust", "option_fields", *LAYERS}
     - {"recurrent"}
 }
-MOST_LINES_OF_RECURRENT = 5500
+MOST_LINES, MOST_LINES_OF_RECURRENT = 33_700, 5_500
+MOST_LINES_OF_A_FILE, MOST_LINES_OF_A_FUNCTION = 400, 60
 
 
 def imports_of(path: Path) -> Iterator[str]:
@@ -62,12 +63,26 @@ def test_a_module_imports_only_what_lies_below_it(path: Path) -> None:
     assert set(imports_of(path)) <= allowed
 
 
-def test_nobody_imports_what_reads_words_through_lstms_and_it_keeps_to_its_budget() -> None:
+def test_nobody_imports_what_reads_words_through_lstms() -> None:
     """The look-ups of methods and of adaptations find it by name."""
     outside = [path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] != "recurrent"]
     assert not [path for path in outside if "recurrent" in imports_of(path)]
-    lines = (len(path.read_text(encoding="utf-8").splitlines()) for path in (PACKAGE / "recurrent").rglob("*.py"))
-    assert sum(lines) <= MOST_LINES_OF_RECURRENT
+
+
+@pytest.mark.parametrize(("folder", "most"), [(".", MOST_LINES), ("recurrent", MOST_LINES_OF_RECURRENT)])
+def test_the_package_keeps_to_its_budget_of_lines(folder: str, most: int) -> None:
+    lines = (len(path.read_text(encoding="utf-8").splitlines()) for path in (PACKAGE / folder).rglob("*.py"))
+    assert sum(lines) <= most
+
+
+def test_no_file_has_more_than_400_lines_and_no_function_more_than_60() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= MOST_LINES_OF_A_FILE, path
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                assert lines <= MOST_LINES_OF_A_FUNCTION, (path, node.name, lines)
 
 
 def classes_of_methods_and_encoders() -> dict[str, str]:

@@ -53,15 +53,14 @@ def known_domain_tables(known: Mapping[str, KnownDomain], bundled: tuple[str, ..
         )
         for name, domain in known.items()
     ]
-    types = [(name, ", ".join(domain.types)) for name, domain in known.items()]
-    licences = [(name, domain.licence, domain.note) for name, domain in known.items()]
-    sources = [(name, domain.source) for name, domain in known.items()]
+    facts = [
+        (name, ", ".join(each.types), "; ".join(filter(None, (each.licence, each.note))), each.source)
+        for name, each in known.items()
+    ]
     return [
         Line(f"{len(known)} data sets known by name; {len(bundled)} are bundled: {', '.join(bundled)}", True),
         Table("Sentences, words and entity types", ("name", *SPLITS, "words", "types"), sizes),
-        Table("Entity types", ("name", "entity types"), types, texts=(0, 1)),
-        Table("Licences", ("name", "licence", "note"), licences, texts=(0, 1, 2)),
-        Table("Sources", ("name", "source"), sources, texts=(0, 1)),
+        Table("Where they come from", ("name", "entity types", "licence", "source"), facts, texts=(0, 1, 2, 3)),
     ]
 
 
