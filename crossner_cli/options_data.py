@@ -37,7 +37,7 @@ class PrepareData(Command):
     entities: list[Path] = option(
         [],
         "Names and their types, which select sentences of the corpus: a file with lines name<TAB>type, DBpedia files"
-        " (.ttl, .nt, .owl), a bundled sample, or train (the target's training sentences). Repeatable.",
+        " (.ttl, .nt), a bundled sample, or train (the target's training sentences). Repeatable.",
         needs="corpus",
     )
     corpus_level: Literal["domain", "entity", "task", "integrated"] | None = option(

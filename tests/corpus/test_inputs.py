@@ -145,7 +145,7 @@ def test_what_cannot_be_prepared_is_told_and_leaves_nothing(inputs):
     assert "no category" in refusal(inputs, corpus=[inputs / "wiki.xml.bz2"], wikipedia_category=["Musik"]).problem
     assert "no training sentences" in refusal(inputs, corpus=[text], entities=[Path("train")], target=None).problem
     (inputs / "types.ttl").write_text("broken")
-    assert "types.ttl:1: this is no triple" in refusal(inputs, **with_dump(inputs)).problem
+    assert "types.ttl:1: this is not a triple" in refusal(inputs, **with_dump(inputs)).problem
 
 
 def interrupted(*_, **__):
