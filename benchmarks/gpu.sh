@@ -16,7 +16,7 @@ export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} HF_HUB_OFFLINE=1 TOKENIZERS_PA
 "$PYTHON" - "$DEVICE" <<'PYTHON'
 import importlib.util, sys
 
-packages = "torch transformers accelerate typer rich seqeval pandas datatrove pooch pytest hypothesis".split()
+packages = "torch transformers accelerate typer rich seqeval pandas pooch pytest hypothesis".split()
 lacking = [name for name in packages if importlib.util.find_spec(name) is None]
 if lacking:
     sys.exit(f"This Python lacks {', '.join(lacking)}: python3 -m pip install -e '.[dev]'")

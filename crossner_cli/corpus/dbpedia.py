@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli import figures
-from crossner_cli.corpus.triples import LABEL, SUBCLASS, read_triples
+from crossner_cli.corpus.triples import LABEL, SUBCLASS, TYPE, read_triples
 from crossner_cli.data.statistics import STOP_WORDS
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Notice, Progress, Work
@@ -69,6 +69,7 @@ _TERMS = tuple(
     f"http://www.w3.org/{each}#" for each in ("2002/07/owl", "2000/01/rdf-schema", "1999/02/22-rdf-syntax-ns")
 )
 _BRACKETS = re.compile(r"\s\([^()]*\)$")
+MOST_CLASSES = 1000  # of an entity, and above a class
 GIVE = "Give --entities the instance types, the labels and the ontology: instance-types*, labels*, ontology*."
 
 Edges = Mapping[str, set[str]]
@@ -95,8 +96,18 @@ def reach(names: Iterable[str], edges: Edges) -> set[str]:
 
 
 def find_most_specific(classes: Sequence[str], superclasses: Edges) -> list[str]:
-    """Return the classes that are above no other of them; those of a circle are not above each other."""
+    """Return the classes that are above no other of them; those of a circle are not above each other.
+
+    Raises:
+        CrossNERError: A class has more than 1,000 superclasses; time would grow with the square of such a chain.
+    """
     above = {name: reach([name], superclasses) for name in classes}
+    for name, found in above.items():
+        if len(found) > MOST_CLASSES:
+            raise CrossNERError(
+                f"The class {name} has {len(found):,} superclasses; at most {MOST_CLASSES:,} are followed.",
+                hint="Leave the ontology out of --entities, or take what is wrong out of it.",
+            )
     general = {name for other in classes for name in above[other] if name in above and other not in above[name]}
     return [name for name in classes if name not in general]
 
@@ -158,20 +169,29 @@ def write_names(paths: Sequence[Path], path: Path, *, language: str) -> Work[Rdf
 
 
 def _read_types(paths: Sequence[Path]) -> Work[tuple[dict[int, tuple[str, ...]], dict[str, set[str]]]]:
-    """Read the classes of each entity, by the hash of its address, and the classes directly above each class."""
+    """Read the classes of each entity, by the hash of its address, and the classes directly above each class.
+
+    Raises:
+        CrossNERError: A file is malformed, or an entity has more than 1,000 classes.
+    """
     classes: dict[int, tuple[str, ...]] = {}
     superclasses: dict[str, set[str]] = {}
-    shared: dict[tuple[str, ...], tuple[str, ...]] = {}  # one tuple for all entities of the same classes
+    single: dict[str, tuple[str, ...]] = {}  # one tuple for all entities of a class
     for event in chain.from_iterable(map(read_triples, paths)):
         if isinstance(event, Progress):
             yield event
-        elif event.predicate != LABEL and not event.value.startswith(_TERMS):
-            if event.predicate == SUBCLASS:
-                superclasses.setdefault(event.subject, set()).add(event.value)
-            else:
-                key = hash(event.subject)
-                found = tuple(sorted({*classes.get(key, ()), event.value}))
-                classes[key] = shared.setdefault(found, found)
+        elif event.predicate == SUBCLASS and not event.value.startswith(_TERMS):
+            superclasses.setdefault(event.subject, set()).add(event.value)
+        elif event.predicate == TYPE and not event.value.startswith(_TERMS):
+            known = classes.setdefault(hash(event.subject), single.setdefault(event.value, (event.value,)))
+            if event.value in known:
+                continue
+            if len(known) == MOST_CLASSES:
+                raise CrossNERError(
+                    f"{event.subject} has more than {MOST_CLASSES:,} classes.",
+                    hint="Leave the file out of --entities, or take what is wrong out of it.",
+                )
+            classes[hash(event.subject)] = (*known, event.value)
     return classes, superclasses
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from builders.dumps import OWL, RESOURCE, labels, ontology, types
 from builders.events import drain
+from builders.timing import within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -176,9 +177,21 @@ def test_a_truncated_file_is_told(tmp_path, ending, pack):
     assert "cut off" in problem and int(problem.partition(", after ")[2].split()[0]) > 1000
 
 
-def test_a_text_that_would_fill_the_memory_is_refused(tmp_path):
-    problem = refusal(tmp_path, {"t.nt": f'<a:a> <{LABEL}> "{"a" * (17 << 20)}" .'}).problem
-    assert "t.nt: a name or a text is longer than 16 MiB" in problem
+CHAIN = ontology(*(f"C{number}:C{number + 1}" for number in range(4000)))
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"o.nt": CHAIN, "t.nt": types(*(f"A{number}:C{number}" for number in range(4000)))}, "4,000 superclasses"),
+        ({"t.nt": types(*(f"A:C{number}" for number in range(100_000)))}, "A has more than 1,000 classes"),
+        ({"t.nt": f'<a:a> <{LABEL}> "{"a" * (17 << 20)}" .'}, "t.nt: a name or a text is longer than 16 MiB"),
+    ],
+    ids=["chain", "classes", "long"],
+)
+def test_what_would_take_time_or_memory_without_bound_is_refused(tmp_path, files, said):
+    with within(10):
+        assert said in refusal(tmp_path, files).problem
 
 
 def test_triples_that_do_not_count_are_passed_over(tmp_path):
