@@ -109,7 +109,7 @@ def known_problems(options: Reporting) -> Iterator[None]:
         report(f"{names or 'Writing the output'}: {error.strerror}.", hint, options)
         _drop_unwritten_stdout()
     except (RuntimeError, MemoryError) as error:
-        # PyTorch has an exception of its own for each device and none for the CPU, so the words decide.
+        # PyTorch has one exception for each kind of GPU and none for the CPU, so the words decide.
         if not isinstance(error, MemoryError) and not any(words in str(error).lower() for words in OUT_OF_MEMORY):
             raise
         reason = str(error).partition("\n")[0] or "Python got no more"
@@ -128,7 +128,7 @@ def known_problems(options: Reporting) -> Iterator[None]:
 def report(problem: str, hint: str, options: Reporting, *, is_shared: bool = False, is_error: bool = True) -> None:
     """Write a problem and its way out to stderr, and with ``--json`` as one object to where results go.
 
-    A problem that all processes of the command share is reported by one a machine. The user's wish to stop is no error.
+    A problem that all processes of the command share is reported by one a machine. An interruption is not an error.
     """
     import typer
 

@@ -127,7 +127,7 @@ class Command:
 
     @classmethod
     def arguments_of(cls, record: Mapping[str, Any]) -> list[str]:
-        """The arguments of a command line that gives the options of a record anew."""
+        """The arguments of a command line that gives the options of a record."""
         names = [field.name for field in fields_in_order(cls) if field.metadata["counts"] and field.name in record]
         options = cls(**{name: record[name] for name in names})
         return [part for name in names for part in options.given(name)]
@@ -137,7 +137,7 @@ class Command:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, float) and not math.isfinite(value):
-                raise CrossNERError(f"{flag_of(field)} {value} is no finite number.", hint="Give a number, as 0.1.")
+                raise CrossNERError(f"{flag_of(field)} {value} is not a finite number.", hint="Give a number, as 0.1.")
             needs = field.metadata["needs"]
             if needs and (written := shlex.join(self.given(field.name))) and not any(map(self._has, needs)):
                 named = [f"--{need.replace('_', '-').replace('!=', ' ').replace('=', ' ')}" for need in needs]

@@ -185,7 +185,7 @@ class TargetOptimisation(Optimisation):
     )
     replace_mentions: float = option(
         0.0,
-        "Share of the target's mentions that others of the same type replace in each pass, drawn anew.",
+        "Share of the target's mentions that others of the same type replace, drawn again for each pass.",
         minimum=0.0,
         maximum=1.0,
     )

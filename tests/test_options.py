@@ -87,7 +87,7 @@ def test_an_option_without_the_one_it_needs_is_refused(options: Any, told: str) 
 
 def test_a_number_is_finite() -> None:
     for value in (float("inf"), float("nan")):
-        with pytest.raises(CrossNERError, match=f"--learning-rate {value} is no finite number"):
+        with pytest.raises(CrossNERError, match=f"--learning-rate {value} is not a finite number"):
             Finetune(learning_rate=value).check_needs()
 
 

@@ -54,7 +54,7 @@ def read_manifest(folder: Path) -> Manifest:
     broken = [key for key, kind in kinds.items() if not isinstance(manifest.get(key), kind)]
     if broken:
         raise CrossNERError(
-            f"{folder / MANIFEST} is no manifest of a stage: {', '.join(broken)} missing or of another kind.",
+            f"{folder / MANIFEST} is not the manifest of a stage: {', '.join(broken)} missing or of another kind.",
             hint="Move its folder away, or make it again with --force.",
         )
     return cast(Manifest, manifest)
@@ -75,7 +75,7 @@ def digest_stage(manifest: Manifest) -> str:
 
 
 def digest_model(folder: Path) -> str:
-    """The digest of a stage by its folder, or of all files in a folder that is none."""
+    """The digest of a stage by its folder, or of all files in another folder."""
     return digest_stage(read_manifest(folder)) if (folder / MANIFEST).is_file() else digest_folder(folder)
 
 
@@ -116,7 +116,7 @@ class RunDirectory:
         return self.path / name
 
     def has(self, name: str) -> bool:
-        """Return whether a stage of this name is finished; a path is no name."""
+        """Return whether a stage of this name is finished; a path is not a name."""
         return Path(name).name == name and (self.folder(name) / MANIFEST).is_file()
 
     def stage_or_path(self, name: str, directory: Path | None = None) -> Path:
@@ -131,7 +131,7 @@ class RunDirectory:
         """Read the manifest of a finished stage.
 
         Raises:
-            CrossNERError: There is none (the message names the command that makes it), or it is broken.
+            CrossNERError: It is missing (the message names the command that makes it), or it is broken.
         """
         path = self.folder(name) / MANIFEST
         if not path.is_file():

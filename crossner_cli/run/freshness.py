@@ -39,7 +39,7 @@ def find_outdated(run: RunDirectory) -> dict[str, list[str]]:
 
 
 def changed_data(manifest: Manifest, digests: Mapping[str, str]) -> list[str]:
-    """Name the prepared files that a stage read and that are others now, by the digests of those there are."""
+    """Name the prepared files that a stage read and that have changed, by the digests of the present ones."""
     return [
         place
         for place, digest in manifest["inputs"].items()

@@ -323,7 +323,6 @@ class LabelResult:
 
     output: str  # the folder of the data set
     teachers: list[Record]  # name, with seed and digest of a tagger, or with address and digest of the prompt
-    selection: Record  # how the sentences were selected
     read: dict[str, int]  # documents and sentences
     dropped: dict[str, int]  # sentences by reason
     sentences: int  # that were labelled

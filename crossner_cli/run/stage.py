@@ -217,7 +217,7 @@ class Stage:
             remove_folder(self.replaced)
         if name_is_taken(self.folder) and not self.run.has(self.name):
             raise CrossNERError(
-                f"{self.folder} exists and is no finished stage (it has no {MANIFEST}).",
+                f"{self.folder} exists and is not a finished stage (it has no {MANIFEST}).",
                 hint="Move it away, or give this stage another folder with --name.",
             )
         self.finished = self._read_finished(with_inputs=True)
@@ -267,7 +267,7 @@ class Stage:
             raise CrossNERError(
                 f"The stage {self.name!r} of {self.run.path} was interrupted, and since then"
                 f" {describe_changed(changed)}.",
-                hint="--force begins it anew.",
+                hint="--force begins it again.",
             )
         return True
 
@@ -293,7 +293,7 @@ class Stage:
 
 
 def _check_name(name: str, command: str) -> None:
-    """Refuse a name that is no folder name or has a meaning of its own."""
+    """Refuse a name that cannot be a folder's or that has another meaning."""
     if not name.strip() or name.startswith(".") or Path(name).name != name:
         raise CrossNERError(
             f"--name {name!r} is not a folder name.", hint="Use letters, digits, '-' and '_', as dapt-token."
@@ -311,12 +311,10 @@ def _check_name(name: str, command: str) -> None:
 
 def is_at_work(run: RunDirectory, name: str) -> bool:
     """Return whether a process is at work on a stage."""
-    from filelock import FileLock, Timeout
-
     try:
-        with FileLock(run.path / f".lock-{name}", timeout=0, fallback_to_soft=False):
-            return False
-    except Timeout:
+        take_lock(run.path / f".lock-{name}", name, hint="").release()
+    except CrossNERError:
         return True
     except OSError:
-        return False  # of a run that is only read, nobody can tell
+        pass  # nobody can tell in a run that is only read
+    return False

@@ -120,7 +120,7 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 def check_model_folder(folder: Path) -> None:
-    """Refuse links out of a model's folder, but for those of the hub's cache, and what is no file, as a pipe."""
+    """Refuse links out of a model's folder, except those of the hub's cache, and what is not a file, as a pipe."""
     place = folder.resolve()
     blobs = place.parent.parent / "blobs" if place.parent.name == "snapshots" else place
     for where, folders, files in os.walk(folder):
@@ -129,7 +129,7 @@ def check_model_folder(folder: Path) -> None:
             if path.is_symlink() and place not in target.parents and blobs not in target.parents:
                 raise CrossNERError(f"{path} is a link out of its folder, to {target}.", hint=COPY_HINT)
             if not path.is_dir() and not path.is_file():
-                raise CrossNERError(f"{path} is no file.", hint="Remove it from the folder.")
+                raise CrossNERError(f"{path} is not a file.", hint="Remove it from the folder.")
 
 
 def write_json(path: Path, record: Mapping[str, Any] | Sequence[Any]) -> None:

@@ -283,7 +283,7 @@ def _find_source(run: RunDirectory, options: PretrainSource) -> bool:
     inputs = resolve_recipe(run, options, 1).digest_inputs()
     cached = sorted((cache_folder() / CACHED).glob(f"*/{MANIFEST}"))
     for folder in (run.folder(SOURCE), *(path.parent for path in cached)):
-        with contextlib.suppress(CrossNERError):  # there is none, or a broken one
+        with contextlib.suppress(CrossNERError):  # it is missing or broken
             manifest = read_manifest(folder)
             if manifest["options"] == options.record() and manifest["inputs"] == inputs:
                 if folder != run.folder(SOURCE):

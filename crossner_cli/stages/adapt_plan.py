@@ -23,7 +23,7 @@ from crossner_cli.options_trust import CrossValidate
 from crossner_cli.run.directory import FINAL
 
 SOURCE, ALONE, TEACHERS, TAGGER = "pretrain-source", "target-alone", "after-source", FINAL
-SILVER = Path("labels") / "silver"  # in the run directory; two folders deep, so that it is no stage
+SILVER = Path("labels") / "silver"  # in the run directory; two folders deep, so that it is not taken for a stage
 DEFAULT_SOURCE = ["conll2003"]
 FOLDS_ALONE = "folds-alone"  # beside folds: cross-validation of the training on the target alone
 MEAN_WORDS = 23  # of a sentence of raw text

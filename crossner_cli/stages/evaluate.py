@@ -70,6 +70,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None = None) -> W
         return (yield from score_folds(run, options, engine, folds))
     prepared = PreparedData.load(run, wanted_by=COMMAND)
     target = prepared.domain("target", wanted_by=COMMAND)
+    data = read_result(run.manifest(PREPARED, wanted_by=COMMAND), PrepareDataResult)
     taggers = _find_taggers(run, options)
     compared = [find_evaluation(path) for path in options.against]
     inputs = {
@@ -92,7 +93,10 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None = None) -> W
             words=sum(len(sentence.words) for sentence in sentences),
             decoding=options.decoding,
             precision=options.precision,
-            warnings=[*notes_on_taggers(run, taggers), *_data_warnings(run, options.split)],
+            warnings=[
+                *notes_on_taggers(run, taggers),
+                *score_warnings(f"The target {target.name!r}", data.statistics["target"], options.split),
+            ],
             models={},
         )
         taggings = yield from _score_models(taggers, target, sentences, options, engine, stage.draft, result)
@@ -259,10 +263,3 @@ def _known_text(prepared: PreparedData) -> KnownText:
         prepared.raw_text("target"),
         None if source is None else source.types,
     )
-
-
-def _data_warnings(run: RunDirectory, split: str) -> list[str]:
-    """Warn of what changes the meaning of scores on a split."""
-    data = read_result(run.manifest(PREPARED, wanted_by=COMMAND), PrepareDataResult)
-    name = data.domains["target"].name
-    return [*score_warnings(f"The target {name!r}", data.statistics["target"], split)]

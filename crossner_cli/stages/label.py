@@ -50,7 +50,7 @@ NOT_ASKED = "not asked because of --max-requests"
 
 
 class Silver:
-    """The data set in the making: the counts of what is in it and what was left out."""
+    """The data set in the making: who labelled it, and the counts of what is in it and what was left out."""
 
     def __init__(self, dropped: Counter[str]) -> None:
         self.dropped = dropped
@@ -58,25 +58,19 @@ class Silver:
         self.entities: Counter[str] = Counter()
         self.sentences = self.words = 0
         self.has_soft = False
+        self.scheme = "bio"
+        self.teachers: list[dict[str, Any]] = []
+        self.inputs: dict[str, str] = {}  # digests of the teachers
+        self.requests: dict[str, int] = {}
+        self.warnings: list[str] = []
 
     def add(self, folder: Path, sentences: Sequence[Sentence]) -> None:
-        """Write sentences behind those before them."""
+        """Append sentences."""
         self.sentences += write_sentences(folder / "train.jsonl", sentences, append=True)
         for sentence in sentences:
             self.words += len(sentence.words)
             self.entities.update(span.type for span in to_spans(sentence.tags or ()))
             self.has_soft |= sentence.soft is not None
-
-
-@dataclasses.dataclass
-class Teaching:
-    """What a teacher did, for the manifest: who it was, its digests, and what it took."""
-
-    teachers: list[dict[str, Any]]
-    inputs: dict[str, str]
-    requests: dict[str, int] = dataclasses.field(default_factory=dict)
-    warnings: list[str] = dataclasses.field(default_factory=list)
-    more: str = ""  # for the next command
 
 
 def run(run: RunDirectory, options: Label, engine: Engine) -> Work[Manifest]:
@@ -97,13 +91,28 @@ def run(run: RunDirectory, options: Label, engine: Engine) -> Work[Manifest]:
         texts = yield from _select(run, options, engine, raw, prepared)
         silver = Silver(raw.dropped + Counter({NOT_SELECTED: len(raw.texts) - len(texts)}))
         if options.language_model is None:
-            done = yield from _label_with_taggers(run, options, engine, texts, silver, folder)
+            yield from _label_with_taggers(run, options, engine, texts, silver, folder)
         else:
             assert prepared is not None
-            sentences, done = yield from _ask_model(run, options, options.language_model, prepared, texts, silver)
+            sentences = yield from _ask_model(run, options, options.language_model, prepared, texts, silver)
             silver.add(folder, sentences)
-        result = _describe(options, raw, silver, done, _suggest_next(run, options, prepared, done.more))
-        inputs = {**_digest_inputs(options, prepared), **done.inputs}
+        if not silver.entities:
+            silver.warnings.append(f"There is no entity: every tag is {OUTSIDE}.")
+        result = LabelResult(
+            output=str(options.place),
+            teachers=silver.teachers,
+            read=raw.read,
+            dropped={reason: number for reason, number in silver.dropped.items() if number},
+            sentences=silver.sentences,
+            words=silver.words,
+            entities=dict(sorted(silver.entities.items())),
+            soft=silver.has_soft,
+            repairs=dict(silver.repairs),
+            requests=silver.requests,
+            warnings=silver.warnings,
+            next=_suggest_next(run, options, prepared, silver.scheme),
+        )
+        inputs = {**_digest_inputs(options, prepared), **silver.inputs}
         record = make_record(COMMAND, options.record(), inputs, dataclasses.asdict(result), began)
         write_json(folder / MANIFEST, record)
     return record
@@ -129,7 +138,7 @@ def _select(
 
 def _label_with_taggers(
     run: RunDirectory, options: Label, engine: Engine, texts: Sequence[str], silver: Silver, folder: Path
-) -> Work[Teaching]:
+) -> Work[None]:
     """Label with the mean of all taggers of the teachers."""
     trained = find_taggers(run, options.teacher, wanted_by=COMMAND, flag="--teacher")
     yield from map(Notice, notes_on_taggers(run, trained))
@@ -149,15 +158,14 @@ def _label_with_taggers(
         raise CrossNERError(
             f"The teacher is sure of none of {len(texts)} sentences.", hint="Take a lower --min-score, or leave it out."
         )
-    teachers = [{"name": each.label, "seed": each.seed, "digest": each.digest} for each in trained]
-    scheme = teacher.ensemble.tag_set.scheme
-    more = f" --scheme {scheme}" if scheme != "bio" else ""
-    return Teaching(teachers, {each.label: each.digest for each in trained}, more=more)
+    silver.teachers = [{"name": each.label, "seed": each.seed, "digest": each.digest} for each in trained]
+    silver.inputs = {each.label: each.digest for each in trained}
+    silver.scheme = teacher.ensemble.tag_set.scheme
 
 
 def _ask_model(
     run: RunDirectory, options: Label, name: str, prepared: PreparedData, texts: Sequence[str], silver: Silver
-) -> Work[tuple[list[Sentence], Teaching]]:
+) -> Work[list[Sentence]]:
     """Label with the answers of a language model; those of no use are counted."""
     target = prepared.domain("target", wanted_by=COMMAND)
     descriptions = read_descriptions(options.descriptions, target.types)
@@ -172,7 +180,7 @@ def _ask_model(
         timeout=options.timeout,
         max_requests=options.max_requests,
     )
-    warnings = []
+    warnings = silver.warnings
     if hidden := [each for each in target.types if each not in prompt.shown_types]:
         warnings.append(f"No sentence that is shown to the model has these types: {', '.join(hidden)}.")
     questions = [prompt.ask(text) for text in texts]
@@ -194,10 +202,10 @@ def _ask_model(
         )
     shared = hashlib.sha256(json.dumps(prompt.messages).encode()).hexdigest()
     shots = (len(prompt.messages) - 1) // 2
-    teacher = {"name": options.teacher[0], "base_url": base_url, "prompt": shared, "shots": shots}
-    requests = {"requests": model.requests, "answers": len(model.used), **model.count_tokens()}
-    inputs = {**prepared.inputs("target/train.jsonl"), "prompt": shared}
-    return sentences, Teaching([teacher], inputs, requests, warnings)
+    silver.teachers = [{"name": options.teacher[0], "base_url": base_url, "prompt": shared, "shots": shots}]
+    silver.requests = {"requests": model.requests, "answers": len(model.used), **model.count_tokens()}
+    silver.inputs = {**prepared.inputs("target/train.jsonl"), "prompt": shared}
+    return sentences
 
 
 def _check_use(prompt: Prompt, texts: Sequence[str], answers: Sequence[Answer | Failure | None]) -> None:
@@ -261,32 +269,6 @@ def _read_answers(
     return sentences
 
 
-def _describe(options: Label, raw: RawText, silver: Silver, done: Teaching, step: str) -> LabelResult:
-    selection: dict[str, Any] = {"select": "all"}
-    if options.sentences is not None:
-        selection = {"select": options.select, "sentences": options.sentences, "first": options.first}
-        if options.select == "random":
-            selection["seed"] = options.seed
-    warnings = list(done.warnings)
-    if not silver.entities:
-        warnings.append(f"There is no entity: every tag is {OUTSIDE}.")
-    return LabelResult(
-        output=str(options.place),
-        teachers=done.teachers,
-        selection=selection,
-        read=raw.read,
-        dropped={reason: number for reason, number in silver.dropped.items() if number},
-        sentences=silver.sentences,
-        words=silver.words,
-        entities=dict(sorted(silver.entities.items())),
-        soft=silver.has_soft,
-        repairs=dict(silver.repairs),
-        requests=done.requests,
-        warnings=warnings,
-        next=step,
-    )
-
-
 def _digest_inputs(options: Label, prepared: PreparedData | None) -> dict[str, str]:
     """The digests of the texts."""
     if not options.input and prepared is not None:
@@ -295,11 +277,12 @@ def _digest_inputs(options: Label, prepared: PreparedData | None) -> dict[str, s
     return {f"input/{number}": digest_corpus(path) for number, path in enumerate(files)}
 
 
-def _suggest_next(run: RunDirectory, options: Label, prepared: PreparedData | None, more: str) -> str:
-    """The command that makes the labels the source of a run of its own."""
+def _suggest_next(run: RunDirectory, options: Label, prepared: PreparedData | None, scheme: str) -> str:
+    """The command that makes the labels the source of another run."""
     place, targets = options.place, ["DATASET"]
     if prepared is not None:
         targets = list_sets(run.read(PREPARED)["options"]).get("target", targets)
     given = [part for target in targets for part in ("--target", target)]
-    source = shlex.join(["--source", str(place), *given, "--run", f"{run.path}-{place.name}"])
-    return f"crossner prepare-data {source} --dev-from-train 0.1{more}"
+    source = ["--source", str(place), *given, "--run", f"{run.path}-{place.name}", "--dev-from-train", "0.1"]
+    kept = [] if scheme == "bio" else ["--scheme", scheme]
+    return shlex.join(["crossner", "prepare-data", *source, *kept])

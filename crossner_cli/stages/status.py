@@ -53,7 +53,7 @@ def run(run: RunDirectory) -> tuple[list[Block], dict[str, Any]]:
 
 def suggest_next(run: RunDirectory) -> str | None:
     """Suggest the usual command after a stage that has been made; None while others are out of date or interrupted."""
-    with contextlib.suppress(CrossNERError):  # a broken manifest, which is told to whoever reads its stage
+    with contextlib.suppress(CrossNERError):  # a broken manifest, which stops whoever reads its stage
         stages = read_stages(run)
         if PREPARED in stages and not find_outdated(run) and not find_interrupted(run):
             return next_step(run, stages, {}, {})
@@ -74,7 +74,7 @@ def changed_files(prepared: Manifest) -> list[str]:
     """Name the files of labelled sentences, of data sets in folders, that differ from those that were prepared."""
     found = []
     for role, paths in _own_data(prepared).items():
-        with contextlib.suppress(CrossNERError, OSError):  # it is gone, which is a trouble of its own
+        with contextlib.suppress(CrossNERError, OSError):  # it is gone, which is another trouble
             now = {place: digest_path(path) for place, path in find_domains(paths).named_files(role).items()}
             before = {place: digest for place, digest in prepared["inputs"].items() if place.startswith(f"{role}/")}
             found += [place for place in {**before, **now} if before.get(place) != now.get(place)]

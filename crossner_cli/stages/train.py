@@ -178,7 +178,7 @@ def read_data(recipe: Recipe) -> Work[TaggerData]:
         silver = prepared.domains[SILVER].sentences("train")
         labelled[SILVER] = [dataclasses.replace(sentence, domain=target) for sentence in silver]
     elif not inputs.mixes and SILVER in prepared.domains:
-        yield Notice(f"{command}: {options.method} learns tasks of its own and reads no silver sentences.")
+        yield Notice(f"{command}: {options.method} learns several tasks and reads no silver sentences.")
     chosen = prepared.domains.get(options.select_on)
     dev = chosen.sentences("dev") if chosen and chosen.has("dev") else []
     data = TaggerData(inputs.make_tag_set(), labelled, dev)

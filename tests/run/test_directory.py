@@ -214,7 +214,7 @@ def test_a_folder_that_is_no_stage_is_not_taken(tmp_path):
     (tmp_path / "finetune").mkdir()
     (tmp_path / "finetune/diary.txt").write_text("dear diary")
     for force in (False, True):
-        with pytest.raises(CrossNERError, match="is no finished stage"):
+        with pytest.raises(CrossNERError, match="is not a finished stage"):
             open_finetune(tmp_path, force=force)
     assert files_of(tmp_path) == {".lock-finetune", "finetune/diary.txt"}
 

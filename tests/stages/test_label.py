@@ -259,7 +259,8 @@ def test_the_least_certain_sentences_of_a_first_tagger_of_any_method_are_selecte
     )
     least = [" ".join(json.loads(line)["words"]) for line in scores.read_text().splitlines()[:2]]
     assert sorted(words_of(tmp_path / "silver")) == sorted(least)
-    assert record["result"]["selection"] == {"select": "uncertain", "sentences": 2, "first": "laner-2"}
+    options = record["options"]
+    assert (options["select"], options["sentences"], options["first"]) == ("uncertain", 2, "laner-2")
 
 
 def test_a_language_model_labels_by_tags_in_the_text(ask: list[Any], server: ChatServer, tmp_path: Path) -> None:

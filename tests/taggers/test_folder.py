@@ -248,7 +248,7 @@ def test_files_from_outside_the_folder_and_pipes_are_refused(saved, engine, tmp_
             load_tagger(folder, engine)
         (folder / name).unlink()
         os.mkfifo(folder / name)
-        with pytest.raises(CrossNERError, match="is no file"):
+        with pytest.raises(CrossNERError, match="is not a file"):
             load_tagger(folder, engine)
     # As the hub's cache lays a model out, and a link inside the folder.
     model = tmp_path / "models--a--b"
