@@ -36,11 +36,7 @@ class Encoder(nn.Module):
 
     @classmethod
     def check_start(cls, design: TaggerDesign, start: Start) -> None:
-        """Refuse a start that lacks parts that are read, or has none of them, before any work.
-
-        Raises:
-            CrossNERError: As above.
-        """
+        """Refuse a start that lacks parts that are read, or has none of them, before any work."""
 
     @classmethod
     def start(cls, begin: EncoderStart) -> Self:

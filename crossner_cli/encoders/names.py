@@ -44,11 +44,7 @@ def resolve_encoder(encoder: str) -> str:
 
 @functools.cache
 def _check_hub(encoder: str) -> None:
-    """Refuse an uncached name if the hub cannot be reached; transformers would try for half a minute.
-
-    Raises:
-        CrossNERError: As above.
-    """
+    """Refuse an uncached name if the hub cannot be reached; transformers would try for half a minute."""
     from huggingface_hub import constants, try_to_load_from_cache
 
     if constants.HF_HUB_OFFLINE or isinstance(try_to_load_from_cache(encoder, "config.json"), str):

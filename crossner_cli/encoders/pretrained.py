@@ -239,11 +239,7 @@ def read_tokenizer(folder: str | Path) -> Any:
 
 
 def _check_replacements(path: Path) -> None:
-    """Refuse a tokenizer whose normalizer lengthens texts so much that it would never end.
-
-    Raises:
-        CrossNERError: As above.
-    """
+    """Refuse a tokenizer whose normalizer lengthens texts so much that it would never end."""
     growth = 1
     with contextlib.suppress(OSError, ValueError, AttributeError, RecursionError):  # reported when it is loaded
         waiting = [json.loads(path.read_bytes()).get("normalizer")]

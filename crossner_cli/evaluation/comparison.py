@@ -298,11 +298,7 @@ def _count_types(sentences: Sequence[Sequence[Span]], types: Sequence[str]) -> N
 
 
 def check_same_sentences(one: TaggedSentences, other: TaggedSentences, place: str, other_place: str) -> None:
-    """Refuse to compare scores of other sentences or against other gold entities.
-
-    Raises:
-        CrossNERError: They differ; the message names the first sentence that does.
-    """
+    """Refuse to compare scores of other sentences or against other gold entities."""
     for number, (mine, theirs) in enumerate(zip_longest(one, other, fillvalue=((), ())), start=1):
         is_same = list(mine[0]) == list(theirs[0])
         if not is_same or to_spans(mine[1]) != to_spans(theirs[1]):

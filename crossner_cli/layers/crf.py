@@ -93,7 +93,6 @@ class LinearChainCRF(nn.Module):
         tags: Number of tags, K.
     """
 
-    impossible = IMPOSSIBLE
     # Up to this spread of the transitions, sums of their exponentials lose nothing in float32.
     mild = 60.0
 

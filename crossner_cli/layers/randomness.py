@@ -20,9 +20,6 @@ class Dropout(nn.Module):
 
     Args:
         rate: Share of values set to zero, in [0, 1).
-
-    Raises:
-        CrossNERError: The rate is not in [0, 1).
     """
 
     def __init__(self, rate: float) -> None:

@@ -74,11 +74,7 @@ def split_setting(text: str) -> tuple[str, str]:
 
 
 def check_setting_name(text: str, known: Mapping[str, Any]) -> None:
-    """Refuse a ``key=value`` whose key is none of the settings, given with their defaults.
-
-    Raises:
-        CrossNERError: The key is unknown.
-    """
+    """Refuse a ``key=value`` whose key is none of the settings, given with their defaults."""
     key, _ = split_setting(text)
     if key not in known:
         defaults = ", ".join(f"{name}={default}" for name, default in known.items()) or "none"
@@ -87,11 +83,7 @@ def check_setting_name(text: str, known: Mapping[str, Any]) -> None:
 
 
 def check_rate(rate: float, name: str = "dropout") -> None:
-    """Refuse a dropout rate outside [0, 1).
-
-    Raises:
-        CrossNERError: The rate is not in [0, 1).
-    """
+    """Refuse a dropout rate outside [0, 1)."""
     if not 0 <= rate < 1:
         raise CrossNERError(
             f"A dropout rate of {rate} ({name}) is not in [0, 1).", hint=f"Give a share, as --set {name}=0.1."
@@ -99,22 +91,14 @@ def check_rate(rate: float, name: str = "dropout") -> None:
 
 
 def check_range(name: str, value: float, least: float, most: float = math.inf) -> None:
-    """Refuse a setting that is not a finite number from ``least`` to ``most``.
-
-    Raises:
-        CrossNERError: It is not.
-    """
+    """Refuse a setting that is not a finite number from ``least`` to ``most``."""
     if not (least <= value <= most and math.isfinite(value)):
         wanted = f"at least {least}" if most == math.inf else f"from {least} to {most}"
         raise CrossNERError(f"{name}={value} is not {wanted}.", hint=f"Give a number {wanted}: --set {name}={least}.")
 
 
 def check_layers(layers: int, generator: str) -> None:
-    """Refuse several layers of a BiLSTM whose parameters are generated.
-
-    Raises:
-        CrossNERError: As above.
-    """
+    """Refuse several layers of a BiLSTM whose parameters are generated."""
     if layers > 1 and generator != "none":
         raise CrossNERError(
             f"lstm_layers={layers} needs generator=none: parameters are generated for one layer only.",

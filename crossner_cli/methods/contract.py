@@ -129,9 +129,6 @@ class Tagger(nn.Module, ABC):
         """Return the probability of each tag of each word, (B, W, K), 0 for tags of other domains than the sentence's.
 
         Rows outside the word mask mean nothing. Optional: ``gives_distributions`` says whether a method has it.
-
-        Raises:
-            NotImplementedError: The method does not have it.
         """
         raise NotImplementedError
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.encoder import Encoder
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.layers.crf import TAG_DIMENSIONS, Decoded, LinearChainCRF, pair_probabilities
+from crossner_cli.layers.crf import IMPOSSIBLE, TAG_DIMENSIONS, Decoded, LinearChainCRF, pair_probabilities
 from crossner_cli.layers.randomness import Dropout
 from crossner_cli.layers.settings import Settings, rate, setting
 from crossner_cli.methods.contract import Paper, Rows, Tagger
@@ -57,7 +57,7 @@ class CRFTagger(Tagger):
         return self.crf.marginals(self._allowed_scores(batch), batch.word_mask)
 
     def _allowed_scores(self, batch: Batch) -> Tensor:
-        return self._scores(batch).masked_fill(~self.rules.allowed(batch.domains)[:, None], self.crf.impossible)
+        return self._scores(batch).masked_fill(~self.rules.allowed(batch.domains)[:, None], IMPOSSIBLE)
 
     def _scores(self, batch: Batch) -> Tensor:
         scores: Tensor = self.classifier(self.dropout(self.encoder(batch)))

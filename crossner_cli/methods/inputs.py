@@ -59,11 +59,7 @@ class TrainingInputs:
     settings: Settings
 
     def __init__(self, stage: TrainingStage) -> None:
-        """Check all that is read.
-
-        Raises:
-            CrossNERError: Anything that a user can cause.
-        """
+        """Check all that is read."""
         self.stage, self.settings, self.roles = stage, stage.design.settings, list(stage.roles)
         self.notes: list[str] = []
         self.known: Any = None

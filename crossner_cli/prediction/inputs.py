@@ -106,9 +106,6 @@ class Inputs:
             repairs: Counts repairs, and decides whether bad lines are skipped.
             done: Number of documents that are tagged already. They are read again, so that repairs in them are counted,
                 but they are not segmented.
-
-        Raises:
-            CrossNERError: An input is malformed.
         """
         passed = 0
 

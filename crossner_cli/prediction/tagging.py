@@ -62,9 +62,6 @@ class ChunkTagger:
     """Tag one chunk after another.
 
     Each process of the engine is given the same chunks; only the main one returns bytes.
-
-    Raises:
-        CrossNERError: The tagger cannot be loaded.
     """
 
     def __init__(self, tagging: Tagging, engine: Engine) -> None:

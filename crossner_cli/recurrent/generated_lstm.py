@@ -153,22 +153,12 @@ class GeneratedBiLSTM(nn.Module):
 
     Args:
         hidden: Units of one direction, H.
-        domain_size: Size of their vectors; 0 for the same parameters in all domains.
-        task_size: Size of their vectors; 0 for the same parameters in all tasks.
+        sizes: Numbers and sizes of domains and tasks, as of ``ParameterGenerator``.
     """
 
-    def __init__(
-        self, width: int, hidden: int, *, domains: int = 1, domain_size: int = 0, tasks: int = 1, task_size: int = 0
-    ) -> None:
+    def __init__(self, width: int, hidden: int, **sizes: int) -> None:
         super().__init__()
-        self.generator = ParameterGenerator(
-            lstm_shapes(width, hidden),
-            hidden**-0.5,
-            domains=domains,
-            domain_size=domain_size,
-            tasks=tasks,
-            task_size=task_size,
-        )
+        self.generator = ParameterGenerator(lstm_shapes(width, hidden), hidden**-0.5, **sizes)
         self.output_dim = 2 * hidden
 
     def forward(self, values: Tensor, mask: Tensor, domain: int = 0, task: int = 0) -> Tensor:

@@ -170,7 +170,6 @@ def _read_word_vectors(
         seed=seed,
         epochs=RAW_EPOCHS,
         minimum_count=RAW_MINIMUM,
-        workers=1,
         words=wanted,
     )
     yield Notice(vectors.describe())

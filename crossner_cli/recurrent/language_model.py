@@ -42,11 +42,7 @@ class SampledSoftmax(nn.Module):
         self.register_buffer("rank_of_id", torch.arange(words))
 
     def set_counts(self, counts: Tensor) -> None:
-        """Rank the words by their counts, (V+1,), the most frequent first.
-
-        Raises:
-            ValueError: There is another number of counts than of words.
-        """
+        """Rank the words by their counts, (V+1,), the most frequent first."""
         if counts.shape != self.ids_by_rank.shape:
             raise ValueError(f"counts of {self.words} words were expected, not of {tuple(counts.shape)}")
         self.ids_by_rank.copy_(counts.argsort(descending=True, stable=True))

@@ -23,11 +23,7 @@ from crossner_cli.recurrent.tasks import ROLES, MultiTaskInputs, roles_of
 
 
 def find_tasks(settings: MultiTaskInputs, command: str, roles: Sequence[str]) -> list[str]:
-    """Return the tasks of which a stage reads a batch each: those of the domains it reads.
-
-    Raises:
-        CrossNERError: None of the tasks reads labelled sentences.
-    """
+    """Return the tasks of which a stage reads a batch each: those of the domains it reads."""
     tasks = settings.streams
     kept = [task for task in tasks if task.partition("-")[0] in roles]
     if not roles_of(kept, "ner"):
@@ -166,11 +162,7 @@ class RawInputs:
         return counts
 
     def describe(self) -> list[str]:
-        """Describe each text in a line, and the dictionary.
-
-        Raises:
-            CrossNERError: No name of the dictionary is in the target's text.
-        """
+        """Describe each text in a line, and the dictionary."""
         notes = []
         for role, text in self.texts.items():
             where = "its training sentences" if isinstance(text, RawSentences) else text.path.name
@@ -181,11 +173,7 @@ class RawInputs:
 
 
 def check_raw(prepared: PreparedData, tasks: Sequence[str]) -> None:
-    """Refuse tasks that read raw text of a domain that has none, and no labelled sentences to stand in for it.
-
-    Raises:
-        CrossNERError: A domain has neither.
-    """
+    """Refuse tasks that read raw text of a domain that has none, and no labelled sentences to stand in for it."""
     for role in roles_of(tasks, "lm"):
         stands_in = f"{role}-ner" in tasks and prepared.domains[role].has("train")
         if not stands_in and prepared.raw_text(role) is None:

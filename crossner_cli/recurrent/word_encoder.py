@@ -316,9 +316,6 @@ class WordEncoder(Encoder):
         Args:
             types: Entity types.
             given: Words of some of them; the others are described by their names.
-
-        Raises:
-            CrossNERError: The encoder has neither.
         """
         if self.words is None and self.transformer is None:
             raise CrossNERError(

@@ -102,42 +102,36 @@ def character_ngrams(word: str) -> list[str]:
 
 
 def import_gensim() -> Any:
-    """The models of gensim.
-
-    Raises:
-        CrossNERError: It is not installed.
-    """
+    """The models of gensim."""
     return import_optional("gensim.models", "Word vectors are trained with gensim", extra="vectors")
 
 
 def train_vectors(
     sentences: Iterable[Sequence[str]],
     *,
-    size: int = 100,
+    size: int,
     seed: int,
     epochs: int,
     minimum_count: int,
-    workers: int,
-    words: Iterable[str] | None = None,
+    words: Iterable[str],
 ) -> WordVectors:
     """Train fastText skip-gram vectors on raw text with gensim.
 
     fastText rather than word2vec: its character n-grams (3 to 6) give vectors to words that are missing or rare in the
-    text, and those are many in a small text. With one worker, the same seed gives the same vectors.
+    text, and those are many in a small text. With one thread, the same seed gives the same vectors.
 
     Args:
         sentences: Words of each sentence; read ``epochs + 1`` times. gensim cuts those of more than 10,000 words.
         size: Values of a vector, D.
         minimum_count: Rarer words are not learnt as such; 1 takes all.
-        workers: Threads; several are faster, and no two runs are equal.
-        words: Words to give vectors to; by default all that are learnt.
+        words: Words to give vectors to.
 
     Raises:
         CrossNERError: gensim is not installed, or no word occurs ``minimum_count`` times.
     """
     gensim_models = import_gensim()
     model = gensim_models.FastText(
-        vector_size=size, sg=1, min_count=minimum_count, bucket=BUCKETS, seed=seed, workers=workers, epochs=epochs
+        vector_size=size, sg=1, min_count=minimum_count, bucket=BUCKETS, seed=seed, workers=1, epochs=epochs
     )
     model.build_vocab(sentences)
     if not len(model.wv):
@@ -146,8 +140,7 @@ def train_vectors(
             hint="Give more text, or a file of word vectors.",
         )
     model.train(sentences, total_examples=model.corpus_count, epochs=epochs)
-    known = model.wv.key_to_index
-    asked = list(known if words is None else dict.fromkeys(words))
+    asked = list(dict.fromkeys(words))
     found = [word for word in asked if word]  # only the empty word has no n-gram
     rows = np.array(list(map(model.wv.get_vector, found)), dtype=np.float32).reshape(-1, size)
-    return WordVectors("fastText", tuple(found), rows, len(asked), len(known))
+    return WordVectors("fastText", tuple(found), rows, len(asked), len(model.wv))

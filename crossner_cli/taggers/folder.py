@@ -67,11 +67,7 @@ def load_tagger(folder: Path, engine: Engine, *, decoding: Decoding = "trained")
 
 
 def resolve_decoding(folder: Path, decoding: Decoding) -> Decoding:
-    """Return ``trained`` if a tagger was trained with this decoding, so that its calibration holds; else the decoding.
-
-    Raises:
-        CrossNERError: The tagger's method gives no tag sequences, and another decoding is asked for.
-    """
+    """Return ``trained`` if a tagger was trained with this decoding, whose calibration then holds; else the other."""
     if decoding == "trained":
         return decoding
     description = read_description(folder)

@@ -247,11 +247,7 @@ def _find_folder(run: RunDirectory, name: str, problem: str) -> Path:
 
 
 def _read_seeds(manifest: Manifest) -> dict[str, SeedResult]:
-    """Read the seeds of a stage that trains taggers; empty for any other stage.
-
-    Raises:
-        CrossNERError: A seed is not a number, its folder is not one of the stage's, or a value is of another type.
-    """
+    """Read the seeds of a stage that trains taggers; empty for any other stage."""
     seeds = read_result(manifest, TrainResult).seeds if manifest.get("taggers") else {}
     for seed, record in seeds.items():
         if Path(record.folder).name != record.folder or not (seed.isascii() and seed.isdecimal()):

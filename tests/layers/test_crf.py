@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from crossner_cli.layers.crf import LinearChainCRF
+from crossner_cli.layers.crf import IMPOSSIBLE, LinearChainCRF
 
 SPREADS = (0.1, 3.0, 100.0)  # of the transitions; the last one is far beyond what float32 exponentials hold
 
@@ -169,7 +169,7 @@ class _Likelihood(nn.Module):
 def test_tags_marked_impossible_are_never_chosen_and_the_rest_is_as_without_them(spread):
     crf, emissions, mask = random_crf(6, spread), random_scores(3, 30, 6), full(3, 30)
     possible = [0, 2, 5]
-    masked = torch.full_like(emissions, crf.impossible)
+    masked = torch.full_like(emissions, IMPOSSIBLE)
     masked[..., possible] = emissions[..., possible]
     small = LinearChainCRF(3)
     with torch.no_grad():

@@ -61,7 +61,7 @@ def test_keys_are_the_grams_of_begin_characters_and_end() -> None:
 def test_training_without_gensim_tells_how_to_get_it(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "gensim.models", None)
     with pytest.raises(CrossNERError, match="gensim") as caught:
-        train_vectors([["a"]], seed=0, epochs=1, minimum_count=1, workers=1)
+        train_vectors([["a"]], size=8, seed=0, epochs=1, minimum_count=1, words=["a"])
     assert caught.value.hint == 'pip install "crossner[vectors]"'
 
 
@@ -70,7 +70,8 @@ SENTENCES = [["the", "cat", "sat", "on", "a", "mat"], ["a", "dog", "sat", "there
 
 def train(sentences=SENTENCES, *, seed=1, minimum_count=2, words=None) -> WordVectors:
     pytest.importorskip("gensim.models")
-    return train_vectors(sentences, size=8, seed=seed, epochs=2, minimum_count=minimum_count, workers=1, words=words)
+    wanted = sorted({word for sentence in sentences for word in sentence} - {"rare"}) if words is None else words
+    return train_vectors(sentences, size=8, seed=seed, epochs=2, minimum_count=minimum_count, words=wanted)
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 Paper: Lample et al. (2016), section 2 and 4; with the layers of Liu et al. (2021), CrossNER, its word-level baseline:
 two of 256 units a direction (--paper has its vectors of 300 values and its dropout too). A transformer may read along,
-frozen or trained. Dropout after the last layer, which that baseline lacks, is a setting.
+frozen or trained.
 Differs: only tags of the sentence's domain are given; characters through a convolution or n-gram means instead of an
 LSTM; padding is masked in LSTM, loss and decoding; sums over sentences are divided by the words of as many average
 ones, as in ``crf``.
@@ -18,7 +18,6 @@ from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.encoder import Encoder
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.layers.crf import TAG_DIMENSIONS, Decoded, TagLayer
-from crossner_cli.layers.randomness import Dropout
 from crossner_cli.layers.settings import rate, setting
 from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Paper, Rows
 from crossner_cli.recurrent.bilstm import BiLSTM
@@ -36,7 +35,6 @@ class BiLSTMCRFTagger(WordTagger):
         lstm_layers: int = setting(2, "Layers of the BiLSTM.", minimum=1)
         lstm_size: int = setting(256, "Units of one direction of the BiLSTM.", minimum=1)
         dropout: float = rate(0.5, "Share of the values dropped between the layers.")
-        output_dropout: float = rate(0.0, "Share of the values dropped after the last layer.")
         legal: bool = setting(True, "Give only tag sequences that the scheme allows.")
 
     hyper: Hyperparameters
@@ -50,7 +48,6 @@ class BiLSTMCRFTagger(WordTagger):
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
         self.lstm = BiLSTM(encoder.output_dim, hyper.lstm_size, hyper.lstm_layers, hyper.dropout)
-        self.dropout = Dropout(hyper.output_dropout)
         self.tag_layer = TagLayer(self.lstm.output_dim, len(tag_set), "crf")
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
@@ -69,7 +66,7 @@ class BiLSTMCRFTagger(WordTagger):
 
     def states(self, batch: Batch) -> Tensor:
         """Return the outputs of the BiLSTM, (B, W, 2 H)."""
-        states: Tensor = self.dropout(self.lstm(self.encoder(batch), batch.word_mask))
+        states: Tensor = self.lstm(self.encoder(batch), batch.word_mask)
         return states
 
 

@@ -65,7 +65,7 @@ class CoachTagger(DescribedTagger):
         self.boundary_rules = TagRules(BOUNDARIES)
         self.describe(encoder)  # q, (E + 1, D)
         self.entity_reader = EntityReader(self.lstm.output_dim, encoder.description_size)
-        self.register_buffer("boundary_of_tag", entity_class_of_tags(tag_set, len(BOUNDARIES)), persistent=False)
+        self.register_buffer("boundary_of_tag", entity_class_of_tags(tag_set), persistent=False)
         self.register_buffer("type_of_tag", torch.tensor(tag_set.type_numbers()), persistent=False)
         self.register_buffer("tag_of", tag_of_types(tag_set), persistent=False)
 

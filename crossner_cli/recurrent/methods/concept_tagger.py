@@ -98,7 +98,7 @@ class ConceptTagger(DescribedTagger):
         first_tags = tag_set.to_ids([f"B-{entity_type}" for entity_type in tag_set.types])
         self.register_buffer("first_tags", torch.tensor(first_tags, dtype=torch.long), persistent=False)
         self.register_buffer("type_row", torch.tensor(tag_set.type_numbers()), persistent=False)
-        self.register_buffer("class_of_tag", entity_class_of_tags(tag_set, CLASSES), persistent=False)
+        self.register_buffer("class_of_tag", entity_class_of_tags(tag_set), persistent=False)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the cross-entropy of O, B and I: the mean over the types of the domain, summed over the words."""

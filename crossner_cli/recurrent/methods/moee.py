@@ -23,7 +23,7 @@ from crossner_cli.layers.settings import setting
 from crossner_cli.methods.contract import Rows, Shares
 from crossner_cli.recurrent.bilstm import Context
 from crossner_cli.recurrent.inputs import WordTagger
-from crossner_cli.recurrent.methods.mtl import MTLTagger, entity_class_of_tags
+from crossner_cli.recurrent.methods.mtl import ENTITY_CLASSES, MTLTagger, entity_class_of_tags
 
 
 class MoEETagger(WordTagger):
@@ -55,8 +55,8 @@ class MoEETagger(WordTagger):
         self.tag_layer = TagLayer(hyper.expert_size, len(tag_set), hyper.decoder)  # CRF2
         self.register_buffer("type_row", torch.tensor(tag_set.type_numbers()), persistent=False)
         if hyper.multi_task:
-            self.entity_layer = TagLayer(width, hyper.entity_classes, hyper.decoder)  # CRF1
-            self.register_buffer("entity_class", entity_class_of_tags(tag_set, hyper.entity_classes), persistent=False)
+            self.entity_layer = TagLayer(width, ENTITY_CLASSES, hyper.decoder)  # CRF1
+            self.register_buffer("entity_class", entity_class_of_tags(tag_set), persistent=False)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the losses of Task2, of the gate (cross-entropy with gold types) and of Task1, summed over words."""

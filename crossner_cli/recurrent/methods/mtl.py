@@ -1,10 +1,10 @@
 """MTL tagger: two tasks over one BiLSTM, "is this word part of an entity" and the tags themselves.
 
 Paper: MTL of Liu, Winata and Fung (2020), zero-resource cross-domain NER, section 2 ("w/ MTL").
-Differs: the paper does not say whether Task1 keeps B and I; here it does (entity_classes=2 merges them), in BIOES as in
-BIO. Loss terms may be weighted (the paper's are equal). The paper's BERT version is words=none, characters=none,
-transformer=trained, lstm_layers=0, decoder=softmax. Dropout is on the words and between BiLSTM layers (the paper does
-not say). Sequences are legal ones of the domain's tags (legal=false: the CRF's or the softmax's alone).
+Differs: the paper does not say whether Task1 keeps B and I; here it does, in BIOES as in BIO. Loss terms may be
+weighted (the paper's are equal). The paper's BERT version is words=none, characters=none, transformer=trained,
+lstm_layers=0, decoder=softmax. Dropout is on the words and between BiLSTM layers (the paper does not say). Sequences
+are legal ones of the domain's tags (legal=false: the CRF's or the softmax's alone).
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from crossner_cli.recurrent.bilstm import Context
 from crossner_cli.recurrent.inputs import WordTagger
 from crossner_cli.recurrent.word_reader import WordInputs
 
+ENTITY_CLASSES = 3  # of Task1: O, B and I
+
 
 class MTLTagger(WordTagger):
     """CRF1 separates entities from the rest, CRF2 tags; both read the same states. Decoding reads CRF2 only."""
@@ -36,9 +38,6 @@ class MTLTagger(WordTagger):
         lstm_layers: int = setting(2, "Layers of the BiLSTM; 0 leaves the encoder's vectors.", minimum=0)
         lstm_size: int = setting(200, "Units of one direction of the BiLSTM.", minimum=1)
         decoder: Literal["crf", "softmax"] = setting("crf", "A CRF, or a softmax of each word.")
-        entity_classes: int = setting(
-            3, "Classes of Task1: 3 for O, B and I, or 2 for outside and inside.", minimum=2, maximum=3
-        )
         entity_weight: float = setting(1.0, "Weight of Task1's loss.", minimum=0)
         dropout: float = rate(0.3, "Share of the values dropped between the BiLSTM's layers.")
         legal: bool = setting(True, "Give only tag sequences that the scheme allows.")
@@ -62,9 +61,9 @@ class MTLTagger(WordTagger):
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
         self.context = Context(encoder.output_dim, hyper.lstm_layers, hyper.lstm_size, hyper.dropout)
-        self.entity_layer = TagLayer(self.context.output_dim, hyper.entity_classes, hyper.decoder)  # CRF1
+        self.entity_layer = TagLayer(self.context.output_dim, ENTITY_CLASSES, hyper.decoder)  # CRF1
         self.tag_layer = TagLayer(self.context.output_dim, len(tag_set), hyper.decoder)  # CRF2
-        self.register_buffer("entity_class", entity_class_of_tags(tag_set, hyper.entity_classes), persistent=False)
+        self.register_buffer("entity_class", entity_class_of_tags(tag_set), persistent=False)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the negative log-likelihood of the gold sequences of Task2 and Task1, summed over sentences."""
@@ -87,9 +86,9 @@ class MTLTagger(WordTagger):
         return states
 
 
-def entity_class_of_tags(tag_set: TagSet, classes: int) -> Tensor:
-    """Return Task1's class of each tag, (K,): 0 for O, 1 for the first word of an entity, 2 (or 1) for the others."""
-    class_of = {"O": 0, "B": 1, "S": 1, "I": classes - 1, "E": classes - 1}
+def entity_class_of_tags(tag_set: TagSet) -> Tensor:
+    """Return Task1's class of each tag, (K,): 0 for O, 1 for the first word of an entity, 2 for the others."""
+    class_of = {"O": 0, "B": 1, "S": 1, "I": 2, "E": 2}
     return torch.tensor([class_of[split_tag(tag)[0]] for tag in tag_set.tags])
 
 

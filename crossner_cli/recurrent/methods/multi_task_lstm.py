@@ -6,7 +6,7 @@ Networks, as MULTI-TASK (LSTM) of Jia and Zhang (2020). generator=domain is thei
 target tasks=source-ner,target-lm.
 Differs: the loss of a domain's tags is divided by the words of as many average sentences, and so is the adversary's,
 one value per sentence, so that its weight beside the tags is that of the papers. DANN's has a divisor for each domain;
-GRAD's is one sum over the sentences of both, which focal_alpha balances, divided by the words of both. The CRF is
+GRAD's is one sum over the sentences of both, which alpha balances, divided by the words of both. The CRF is
 shared where all domains have the same types or tags are learnt in one domain only (crf=domain never shares). The layout
 of GRAD's discriminator is not published: here masked attention over the states and one linear map, both after the
 reversal, so that the attention learns to separate domains. Its reversed gradient is multiplied by 0.7, as in its
@@ -47,6 +47,7 @@ from crossner_cli.recurrent.multi_task import MultiTaskTagger
 from crossner_cli.recurrent.tasks import SOURCE, MultiTaskInputs, roles_of
 
 GRAD_REVERSAL = 0.7
+FOCAL_ALPHA, FOCAL_GAMMA = 0.25, 2.0  # GRAD's
 
 
 class MultiTaskLSTM(MultiTaskTagger):
@@ -68,13 +69,6 @@ class MultiTaskLSTM(MultiTaskTagger):
             "none", "Discriminator that tells the domains apart while the BiLSTM learns that it cannot."
         )
         adversary_weight: float = setting(1.0, "Weight of the adversary's loss.", minimum=0)
-        adversary_warmup: float = setting(
-            1.0, "Share of the training until dann has its full effect.", minimum=0, maximum=1
-        )
-        focal_alpha: float = setting(
-            0.25, "Weight of the source in grad's loss; the target has the rest.", minimum=0, maximum=1
-        )
-        focal_gamma: float = setting(2.0, "Exponent that takes weight from easy sentences in grad.", minimum=0)
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -155,15 +149,14 @@ class MultiTaskLSTM(MultiTaskTagger):
             logits = self.discriminator(reverse_gradient(states, self._reversal(states)), mask)  # (B,)
             is_source = torch.full_like(logits, domain == SOURCE, dtype=torch.bool)
             if self.hyper.adversary == "grad":
-                return focal_loss(logits, is_source, self.hyper.focal_alpha, self.hyper.focal_gamma)
+                return focal_loss(logits, is_source, FOCAL_ALPHA, FOCAL_GAMMA)
             return functional.binary_cross_entropy_with_logits(logits, is_source.float(), reduction="sum")
 
     def _reversal(self, states: Tensor) -> Tensor:
         """Return the factor of the reversed gradient; it grows with the training in DANN."""
         if self.hyper.adversary == "grad":
             return states.new_tensor(GRAD_REVERSAL)
-        warmup = self.hyper.adversary_warmup
-        return reversal_factor(states.new_tensor(min(1.0, self.progress / warmup) if warmup else 1.0))
+        return reversal_factor(states.new_tensor(self.progress))
 
 
 METHOD = MultiTaskLSTM

@@ -64,7 +64,7 @@ def test_raw_text_is_read_by_the_adversary_only(adversary):
 
 @every_adversary
 def test_a_batch_of_both_domains_is_the_sum_over_the_domains(adversary):
-    tagger = made(f"adversary={adversary}", "focal_alpha=0.9", "focal_gamma=3")
+    tagger = made(f"adversary={adversary}")
     batch = a_batch("news", "songs", "elsewhere")
     mixed, units = tagger.loss(batch), tagger.units(batch)
     assert units["tags target"] == 12 and units["tags source"] == 3
@@ -72,7 +72,7 @@ def test_a_batch_of_both_domains_is_the_sum_over_the_domains(adversary):
     logits = tagger.discriminator(states, TARGET_NER.word_mask)
     is_source = torch.tensor([False, True, False])
     if adversary == "grad":
-        torch.testing.assert_close(mixed["adversary"], focal_loss(logits, is_source, 0.9, 3))
+        torch.testing.assert_close(mixed["adversary"], focal_loss(logits, is_source, 0.25, 2))
         assert units["adversary"] == 15
     else:
         told = -torch.where(is_source, logits.sigmoid(), 1 - logits.sigmoid()).log()
@@ -87,12 +87,11 @@ def test_a_batch_of_both_domains_is_the_sum_over_the_domains(adversary):
 @every_adversary
 def test_the_bilstm_learns_the_opposite_of_what_the_discriminator_learns(adversary, monkeypatch):
     """Gradients behind the reversal are minus the factor times those without it; those before it are the same."""
-    settings = (f"adversary={adversary}", "adversary_warmup=0.5")
     gradients = {}
     for reversing in (True, False):
-        tagger = made(*settings)
+        tagger = made(f"adversary={adversary}")
         if adversary == "dann":
-            tagger.progress = 0.2
+            tagger.progress = 0.4
         if not reversing:
             module = "crossner_cli.recurrent.methods.multi_task_lstm.reverse_gradient"
             monkeypatch.setattr(module, lambda values, factor: values)
@@ -105,12 +104,9 @@ def test_the_bilstm_learns_the_opposite_of_what_the_discriminator_learns(adversa
     assert any(name.startswith("lstm") for name in gradients[True])
 
 
-@pytest.mark.parametrize(
-    ("warmup", "shares"), [("1", [0, 0.25, 0.5, 0.75]), ("0.5", [0, 0.5, 1, 1]), ("0", [1, 1, 1, 1])]
-)
-def test_the_effect_of_dann_grows_with_the_share_of_the_training_that_is_done(warmup, shares):
-    tagger, factors = made("adversary=dann", f"adversary_warmup={warmup}"), []
-    for progress in (0, 0.25, 0.5, 0.75):
+def test_the_effect_of_dann_grows_with_the_share_of_the_training_that_is_done():
+    tagger, factors, shares = made("adversary=dann"), [], (0, 0.25, 0.5, 0.75)
+    for progress in shares:
         with tagger.update(progress):
             factors.append(tagger._reversal(torch.zeros(1)).item())
     assert factors == pytest.approx([2 / (1 + math.exp(-10 * share)) - 1 for share in shares])
@@ -168,7 +164,6 @@ def test_sizes_and_parts_are_those_of_the_paper():
     vectors = [name for name in generated.state_dict() if "vectors" in name and "lstm" in name]
     assert vectors == ["lstm.generator.domain_vectors"], "each domain has a BiLSTM of its own"
     assert not any(name.startswith("discriminator") for name in plain.state_dict())
-    assert plain.hyper.adversary_warmup == 1, "DANN's effect grows over the whole training"
     three = made("lstm_layers=3").lstm.lstm
     assert three.num_layers == 3 and (three.input_size, three.hidden_size) == (5, 6)
 
