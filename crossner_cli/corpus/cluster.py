@@ -29,9 +29,9 @@ LINES_SHOWN = 10
 
 
 def run_on_cluster(job: Job) -> Work[None]:
-    """Let a process run datatrove's executor, and look for the parts that are done.
+    """Let a process run datatrove's executor, and look for finished parts.
 
-    It ends with this one, however this one ends: it waits at the other end of a pipe.
+    It ends with this process in any case, since it waits at the other end of a pipe.
     """
     log = job.folder / "log.txt"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -57,14 +57,14 @@ def run_on_cluster(job: Job) -> Work[None]:
 
 
 def _find_problem(job: Job, status: int | None, log: Path) -> CrossNERError:
-    """Return why parts are left: the first problem with the text, else the end of what the processes wrote."""
+    """Return the reason why parts are left: the first problem with the text, else the end of the processes' output."""
     problems = sorted(log.parent.glob("*.problem.json"))
     if problems:
         record = read_record(problems[0])
         return CrossNERError(record["problem"], hint=record["hint"])
     with log.open(encoding="utf-8", errors="replace") as lines:
         last = deque(filter(None, map(str.strip, lines)), maxlen=LINES_SHOWN) or [f"exit status {status}"]
-    # If no part is done, nothing is kept, the log neither.
+    # If no part is done, nothing is kept, not even the log.
     said = f"Their log: {log}" if job.find_done() else "The end of their log:\n  " + "\n  ".join(last)
     return UnfinishedError(
         f"The processes that selected sentences ended early: {last[-1]}",
@@ -119,7 +119,7 @@ def _run_slurm(settings: dict[str, Any], execution: Execution, reader: Connectio
         with_srun=False,
         requeue_signals=None,
     )
-    # Its summary of all parts would be one more job, and nobody reads it.
+    # Its summary of all parts would be a further job, and nobody reads it.
     executor.launch_merge_stats = lambda: None
     executor.run()
     _end_with(reader, "scancel", str(executor.job_id))
@@ -132,7 +132,7 @@ def _run_slurm(settings: dict[str, Any], execution: Execution, reader: Connectio
 
 
 def _end_with(reader: Connection, *command: str) -> None:
-    """When the pipe's other end is closed, run a command, and end this process and all it started."""
+    """Once the pipe's other end is closed, run a command, and end this process and all that it started."""
 
     def wait() -> None:
         with suppress(EOFError):

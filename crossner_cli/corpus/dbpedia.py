@@ -1,7 +1,7 @@
 """Names with their types from RDF: the instance types, labels and ontology of DBpedia, or any RDF of that shape.
 
 An entity counts for its most specific classes, by the ontology's hierarchy. Brackets at the end of a label, as in
-"Queen (band)", tell pages apart and stand in no sentence, so they are left out.
+"Queen (band)", distinguish pages and do not occur in sentences, so they are left out.
 
 Paper: Liu et al. (2021), CrossNER, take sentences with "domain-specialised" entities of the DBpedia Ontology as task
 level, and do not say of which classes. Here they are the classes of the types that no other of the five domains and no
@@ -64,7 +64,7 @@ _COMMON_NOUNS = (
     "MusicGenre Instrument LiteraryGenre AcademicSubject Enzyme Protein ChemicalCompound ChemicalElement Algorithm"
 )
 COMMON_NOUN_CLASSES = frozenset(_COMMON_NOUNS.split())
-# Classes that say what an RDF term is, or nothing at all, as owl:Thing.
+# Classes of RDF terms, or of everything, as owl:Thing.
 _TERMS = tuple(
     f"http://www.w3.org/{each}#" for each in ("2002/07/owl", "2000/01/rdf-schema", "1999/02/22-rdf-syntax-ns")
 )
@@ -118,7 +118,7 @@ def find_local_name(address: str) -> str:
 
 
 def write_names(paths: Sequence[Path], path: Path, *, language: str) -> Work[RdfNames]:
-    """Write the names of the typed entities of RDF files as a list, a line each: ``name<TAB>type``.
+    """Write the names of the typed entities of RDF files as a list, one per line: ``name<TAB>type``.
 
     The files are read twice, for the types and then for the labels. Memory grows with the number of entities alone, by
     some 130 bytes each: an entity is known by the hash of its address.
@@ -162,7 +162,7 @@ def write_names(paths: Sequence[Path], path: Path, *, language: str) -> Work[Rdf
     )
     yield Notice(
         f"RDF lists: {len(classes):,} typed entities, {labels:,} labels in {language!r}, {types.total():,} names"
-        f" written; {untyped:,} labels are of no typed entity, {empty:,} are function words or hold no letter."
+        f" written; {untyped:,} labels belong to no typed entity, {empty:,} are function words or hold no letter."
     )
     counts = {"entities": len(classes), "entities_of_several_types": several, "labels": labels}
     return RdfNames(types, superclasses, {**counts, "labels_of_untyped": untyped, "labels_without_content": empty})
@@ -226,7 +226,7 @@ def _join(paths: Sequence[Path]) -> str:
 
 
 def expand_types(wanted: Iterable[str], found: RdfNames) -> tuple[set[str], dict[str, Any]]:
-    """Put the classes below a type in its place, those that have names.
+    """Replace a type by the classes below it that have names.
 
     Args:
         wanted: Types asked for; the case of classes does not matter.

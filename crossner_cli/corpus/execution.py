@@ -20,7 +20,7 @@ def select_parts(job: Job, names: Names | None) -> Work[None]:
     """Select the sentences of the parts that are not done, with the names of the job's lists.
 
     Raises:
-        CrossNERError: A part cannot be read; of several the first.
+        CrossNERError: A part cannot be read; the first of several.
         UnfinishedError: The processes ended before all parts were done.
     """
     done, execution = job.find_done(), job.selection.execution
@@ -57,7 +57,7 @@ def _run_in_pool(job: Job, left: list[int]) -> Work[None]:
             hint=f"{job.describe_done()} Try again with fewer processes: --workers 1.",
         ) from None
     finally:
-        # A part may be a large file, which nobody waits for after a problem.
+        # A part may be a large file; nobody waits for it after a problem.
         for worker in workers:
             worker.kill()
         pool.shutdown(cancel_futures=True)

@@ -30,8 +30,8 @@ TRAIN = Path("train")  # the value of --entities that stands for the training se
 class CorpusInputs:
     """The files that a corpus is made of: text, folders and dumps; lists of names, RDF, or ``train``.
 
-    ``language`` is that of the labels in RDF. Of a dump are taken the articles of ``categories``, and of those at most
-    ``category_depth`` steps below; without categories all.
+    ``language`` is that of the labels in RDF. From a dump, the articles of ``categories`` and of those at most
+    ``category_depth`` steps below are taken; without categories all.
     """
 
     corpus: Sequence[Path]
@@ -43,7 +43,7 @@ class CorpusInputs:
 
 @dataclass(frozen=True)
 class EntityLists:
-    """Lists of names, a line each: name<TAB>type; what was found in RDF; are there others; the manifest's record."""
+    """Lists of names; the names found in RDF; if there are other lists; the manifest's record."""
 
     paths: list[Path]
     rdf: RdfNames | None = None
@@ -56,8 +56,8 @@ def write_corpus(
 ) -> Work[dict[str, Any]]:
     """Write the corpus levels, without the sentences that taggers of either domain are selected and scored on.
 
-    An interrupted call leaves in ``folder/.selection`` what it has done, the text of a dump and the parts selected;
-    the same call goes on from there.
+    An interrupted call leaves in ``folder/.selection`` what it has done, the text of a dump and the parts selected; the
+    same call continues from there.
 
     Args:
         folder: Where to write.
@@ -78,7 +78,7 @@ def write_corpus(
         held_out = [domain.splits.get(split, []) for domain in labelled.values() for split in ("dev", "test")]
         excluded = frozenset(tuple(map(str.lower, sentence.words)) for split in held_out for sentence in split)
         selection = replace(selection, specialised_types=types, excluded=excluded)
-        # Reading a dump takes hours: what is wrong is refused before.
+        # Reading a dump takes hours, so problems are refused before.
         if any(map(is_dump, inputs.corpus)):
             check_selection(lists.paths, selection)
         texts, wikipedia = yield from extract_dumps(
@@ -92,7 +92,7 @@ def write_corpus(
 def extract_dumps(
     corpus: Sequence[Path], folder: Path, *, categories: Sequence[str], depth: int
 ) -> Work[tuple[list[Path], dict[str, Any]]]:
-    """Put the text of a dump's articles, written to ``folder``, in the place of the dump; several are parts of one.
+    """Replace a dump by the text of its articles, which is written to ``folder``; several dumps are parts of one.
 
     The text that an interrupted call has written there is used.
 
@@ -174,8 +174,8 @@ def choose_types(
     DBpedia, the classes special to a domain of such types.
 
     Returns:
-        Types of names in the lists, or None without a target; types without a name are among them only if they were
-        asked for, or if there are other lists than RDF.
+        Types of names in the lists, or None without a target; types without a name only if they were asked for, or if
+        there are other lists than RDF.
     """
     wanted = asked
     if wanted is None and "target" in labelled:

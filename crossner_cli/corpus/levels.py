@@ -38,13 +38,14 @@ WORK, TEXTS, PARTS = ".selection", "texts", "parts"
 def write_levels(
     corpus: Sequence[Path], entities: Sequence[Path], folder: Path, selection: Selection
 ) -> Work[dict[str, Any]]:
-    """Select the sentences of each level and write them to ``folder/LEVEL.txt``, a sentence a line.
+    """Select the sentences of each level and write them to ``folder/LEVEL.txt``, one per line.
 
-    With names, ``folder/LEVEL.mentions`` tells where they are: for each mention three little-endian unsigned numbers
-    of four bytes, its line from 0, its first character in the line and the character behind its last.
+    With names, ``folder/LEVEL.mentions`` has their places: for each mention three little-endian unsigned numbers of
+    four bytes, its line from 0, its first character in the line and the character after its last.
 
     Memory does not grow with the corpus, and the files do not depend on where it runs. What an interrupted call has
-    done stays in ``folder/.selection``, and the same call goes on from there; after any other failure nothing is left.
+    done stays in ``folder/.selection``, and the same call continues from there; after any other failure nothing is
+    left.
 
     Args:
         corpus: Files of text, or folders of them.
@@ -56,7 +57,7 @@ def write_levels(
         What was read, what was dropped, and the documents, sentences, words and mentions by type of each level.
 
     Raises:
-        CrossNERError: A file cannot be read or is no text, a level cannot be made of what was given, or is empty.
+        CrossNERError: A file cannot be read or is not text, a level cannot be made from what was given, or is empty.
     """
     names, levels = check_selection(entities, selection)
     if names is not None:
@@ -97,7 +98,7 @@ def check_selection(entities: Sequence[Path], selection: Selection) -> tuple[Nam
 
     Raises:
         CrossNERError: A list is malformed, has none of the specialised types, or a level needs one; or the executor is
-            not there.
+            missing.
     """
     selection.execution.check()
     if selection.weak_labels and not entities:
@@ -108,7 +109,7 @@ def check_selection(entities: Sequence[Path], selection: Selection) -> tuple[Nam
         if level not in (None, "domain"):
             raise CrossNERError(
                 f"The corpus level {level!r} needs an entity list, and none was given.",
-                hint="Add --entities LIST, a file with a line each: name<TAB>type; or ask for --corpus-level domain.",
+                hint="Add --entities LIST, a file with lines name<TAB>type; or ask for --corpus-level domain.",
             )
         return names, ["domain"]
     if level in ("task", "integrated") and not specialised:
@@ -137,7 +138,7 @@ def _describe_left_out(names: Names, levels: list[Level], selection: Selection) 
 
 @contextmanager
 def open_work_folder(folder: Path) -> Iterator[Path]:
-    """Use ``folder/.selection``: it stays if the same call may go on with what is in it, and is removed otherwise."""
+    """Use ``folder/.selection``: it stays if the same call can continue from its content, and is removed otherwise."""
     work = folder / WORK
     try:
         yield work

@@ -25,7 +25,7 @@ _DUMP_NAME = re.compile(r"\.xml(?:-p\d+p\d+)?(?:\.(?:gz|bz2|zst))?$", re.IGNOREC
 
 
 def is_dump(path: Path) -> bool:
-    """Return whether a file is named as dumps are: ``.xml``, compressed or not, whole or one of its numbered parts."""
+    """Return whether a file has the name of a dump: ``.xml``, compressed or not, whole or one of its numbered parts."""
     return _DUMP_NAME.search(path.name) is not None
 
 
@@ -44,9 +44,9 @@ class Page:
 
 @dataclass
 class Site:
-    """The names of a wiki's namespaces of files and categories, in lower case, those of English included.
+    """The names of a wiki's namespaces of files and categories, in lower case, with the English ones.
 
-    ``capitalises`` tells whether the first letter of a title is always a capital.
+    ``capitalises`` is true if the first letter of a title is always a capital.
     """
 
     names: dict[int, set[str]] = field(default_factory=lambda: {FILE: {"file", "image"}, CATEGORY: {"category"}})
@@ -79,19 +79,19 @@ class DumpReader:
     _last: str = ""
 
     def position(self) -> int:
-        """Return the bytes of the stored file that were read."""
+        """Return the number of bytes of the stored file that were read."""
         return self._file.position() if self._file else 0
 
     def pages(self) -> Iterator[Page]:
-        """Read the pages of the namespaces wanted, redirects among them; raises what ``groups`` does."""
+        """Read the pages of the namespaces wanted, redirects included; raises what ``groups`` does."""
         for group in self.groups():
             yield from group
 
     def groups(self) -> Iterator[list[Page]]:
-        """Read the same pages by chunks of the file; those of a chunk, which may have none.
+        """Read the same pages chunk by chunk of the file; a chunk may have none.
 
         Raises:
-            CrossNERError: The file is no dump, is cut off or broken, or declares a document type.
+            CrossNERError: The file is not a dump, is cut off or broken, or declares a document type.
         """
         parser: Any = XMLPullParser(("start", "end"))
         with open_decompressed(self.path) as self._file:
@@ -116,7 +116,7 @@ class DumpReader:
                 yield group
 
     def _parse(self, parser: Any, chunk: bytes) -> list[Page]:
-        """Parse the next bytes of the file, of which none are left at its end."""
+        """Parse the next bytes of the file; empty at its end."""
         try:
             if chunk:
                 parser.feed(chunk)
@@ -124,7 +124,7 @@ class DumpReader:
                 parser.close()
             return list(self._read_events(parser))
         except ParseError as problem:
-            said = f"this is no XML ({problem})" if chunk else "the dump is cut off"
+            said = f"it is not XML ({problem})" if chunk else "the dump is cut off"
             place = f"{self.path}:{problem.position[0]}"
             raise CrossNERError(f"{place}: {said}, after {self._place()}.", hint=FETCH_AGAIN) from None
 
@@ -154,7 +154,7 @@ class DumpReader:
                         self.site.names[number].add(element.text.lower())
 
     def _read_page(self, element: Element) -> Page | None:
-        """Read a page; None if it is of no namespace wanted."""
+        """Read a page; None if its namespace is not wanted."""
         self.counts["pages"] += 1
         self._last = element.findtext(self._prefix + "title", "")
         number = element.findtext(self._prefix + "ns", "").strip()

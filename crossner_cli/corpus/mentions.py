@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
 
 MENTION = np.dtype("<u4")
-COLUMNS = 3  # line, first character, character behind the last
+COLUMNS = 3  # line, first character, character after the last
 
 
 class Line(NamedTuple):
@@ -43,7 +43,7 @@ class MentionedLines:
         size = path.stat().st_size
         if size % (MENTION.itemsize * COLUMNS):
             raise CrossNERError(
-                f"{path}: {size} bytes are no whole number of mentions.", hint="Run prepare-data again."
+                f"{path}: {size} bytes are not a whole number of mentions.", hint="Run prepare-data again."
             )
         stored = np.memmap(path, MENTION, "r") if size else np.zeros(0, MENTION)
         self._rows = stored.reshape(-1, COLUMNS)
@@ -64,13 +64,13 @@ class MentionedLines:
         numbers = self._rows[:, 0]
         first, last = bisect_left(numbers, lines[0].number), bisect_left(numbers, lines[-1].number + 1)
         rows = self._rows[first:last].astype(np.int64)
-        # A line's characters are counted on from those of the lines before it, so that all are searched at once.
+        # Characters are counted across lines, so that all lines are searched at once.
         width = 1 + max([line.start + len(line.text) for line in lines] + rows[:, 2].tolist())
         base = [(line.number - lines[0].number) * width + line.start for line in lines]
         begins = (rows[:, 0] - lines[0].number) * width + rows[:, 1]
         ends = begins + rows[:, 2] - rows[:, 1]
         behind = [end for encoding in encoded for _, end in encoding.offsets]
-        # A subword may take in the space before its word, so it is known by its last character.
+        # A subword may include the space before its word, so it is identified by its last character.
         places = np.repeat(base, lengths) + np.array(behind, np.int64) - 1
         mention = np.searchsorted(begins, places, side="right") - 1
         is_within = np.zeros(len(places), np.bool_)
@@ -78,7 +78,7 @@ class MentionedLines:
             is_within = (mention >= 0) & (places < ends[mention])
         joins = np.zeros(len(places), np.bool_)
         joins[1:] = is_within[1:] & is_within[:-1] & (mention[1:] == mention[:-1])
-        # The pieces of an overlong line are lines of their own.
+        # The pieces of an overlong line are separate lines.
         starts = np.cumsum(lengths)[:-1]
         joins[starts[starts < len(joins)]] = False
         return joins

@@ -29,7 +29,7 @@ DOCUMENTS_BETWEEN_SIGNS = 1000
 
 
 class UnfinishedError(CrossNERError):
-    """Some parts are not done for a reason that is not in the text; the same command goes on with these."""
+    """Some parts are not done, for a reason outside the text; the same command continues with them."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Job:
 
     @cached_property
     def weak_levels(self) -> frozenset[str]:
-        """The levels whose sentences are written as labelled data too."""
+        """The levels whose sentences are also written as labelled data."""
         if self.selection.weak_labels is None:
             return frozenset()
         return frozenset(level for level in self.levels if level != "domain" or self.selection.level == "domain")
@@ -76,7 +76,7 @@ class Job:
         return self.folder / f"{number:05d}"
 
     def problem_path(self, number: int) -> Path:
-        """The file that tells what is wrong with the text of a part."""
+        """The file with the problem of the text of a part."""
         return self.folder / f"{number:05d}.problem.json"
 
     def find_done(self) -> set[int]:
@@ -91,10 +91,10 @@ class Job:
     def describe_done(self) -> str:
         """Say how many parts are done, after a problem."""
         done = len(self.find_done())
-        return f"{done} of {len(self.parts)} parts are done and kept; the same command goes on with the others."
+        return f"{done} of {len(self.parts)} parts are done and kept; the same command continues with the others."
 
     def read_counts(self, number: int) -> tuple[Counter[str], dict[str, LevelCounts]]:
-        """Read what was counted in a part: sentences read and dropped, and the counts of each level."""
+        """Read the counts of a part: sentences read and dropped, and the counts of each level."""
         record = json.loads((self.part_folder(number) / "counts.json").read_text(encoding="utf-8"))
         levels = {level: LevelCounts.from_json(counts) for level, counts in record["levels"].items()}
         return Counter(record["counts"]), levels
@@ -170,7 +170,7 @@ def _add_sentence(
 
 @contextmanager
 def _open_draft(job: Job, number: int) -> Iterator[Path]:
-    """Make a folder that becomes that of the part when all is well; a problem with the text is written beside it."""
+    """Make a folder that becomes that of the part on success; a problem with the text is written beside it."""
     folder = job.part_folder(number)
     draft = folder.with_name(f".{folder.name}.{os.uname().nodename}.{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)

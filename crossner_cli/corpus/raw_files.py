@@ -63,7 +63,7 @@ class CorpusFiles:
 
 
 def find_corpus_files(paths: Sequence[Path]) -> CorpusFiles:
-    """Find the files of a corpus: files of any name, and those in folders whose name tells a format of raw text.
+    """Find the files of a corpus: files of any name, and those in folders whose name has an ending of raw text.
 
     Raises:
         CrossNERError: A folder holds none.
@@ -84,7 +84,7 @@ def find_corpus_files(paths: Sequence[Path]) -> CorpusFiles:
         if not chosen:
             endings = ", ".join(f"*{ending}" for ending in FOLDER_ENDINGS)
             raise CrossNERError(
-                f"{path} holds no file of raw text ({endings}; plain, .gz, .bz2 or .zst).",
+                f"{path} holds no files of raw text ({endings}; plain, .gz, .bz2 or .zst).",
                 hint="Name the files of the corpus themselves.",
             )
         named += chosen
@@ -103,7 +103,7 @@ def digest_corpus(path: Path) -> str:
 
 
 def remove_repeated(paths: Sequence[Path]) -> list[Path]:
-    """Return each file by the first of its names; a file without a status is known by its path."""
+    """Return each file by its first name; a file without a status is identified by its path."""
     unique: dict[Any, Path] = {}
     for path in paths:
         status = find_status(path)
@@ -114,8 +114,8 @@ def remove_repeated(paths: Sequence[Path]) -> list[Path]:
 def read_texts(path: Path, *, column: str = "text", counts: Counter[str]) -> Iterator[str]:
     """Read the texts of a file in constant memory, one at a time.
 
-    The name tells the format, the content the compression: ``.jsonl``, ``.ndjson`` and ``.json`` hold an object a line,
-    ``.parquet`` a table, anything else lines of text.
+    The name shows the format, the content the compression: ``.jsonl``, ``.ndjson`` and ``.json`` hold one object per
+    line, ``.parquet`` a table, anything else lines of text.
 
     Args:
         path: The file.
@@ -123,7 +123,7 @@ def read_texts(path: Path, *, column: str = "text", counts: Counter[str]) -> Ite
         counts: Gets the number of records whose text is null, as ``null_texts``.
 
     Raises:
-        CrossNERError: The file is cut off, broken, no text, or has no such column; the message names the place.
+        CrossNERError: The file is cut off, broken, not text, or has no such column; the message names the place.
     """
     form = raw_format(path)
     if form == "xml":
@@ -143,7 +143,7 @@ def refuse_labelled(path: Path) -> None:
         CrossNERError: The first lines look so, or cannot be read.
     """
     status = find_status(path)
-    if status is None or not stat.S_ISREG(status.st_mode):  # a pipe can be read but once
+    if status is None or not stat.S_ISREG(status.st_mode):  # a pipe can be read only once
         return
     if raw_format(path) != "text":
         return
@@ -152,7 +152,7 @@ def refuse_labelled(path: Path) -> None:
     head = [line for _, line in islice(open_lines(path), HEAD)]
     if has_many_zero_bytes("".join(head)):
         raise CrossNERError(
-            f"{path} holds zero bytes, so it is no text in UTF-8; it may be UTF-16 or an archive.",
+            f"{path} holds zero bytes, so it is not text in UTF-8; it may be UTF-16 or an archive.",
             hint=f"For UTF-16: iconv -f UTF-16LE -t UTF-8 {shlex.quote(str(path))} > TEXT.txt",
         )
     looks_like = format_of(head)
@@ -160,17 +160,17 @@ def refuse_labelled(path: Path) -> None:
         first = next(line for line in head if line.strip())
         raise CrossNERError(
             f"{path} was given as raw text, but its first lines look like {looks_like}: {first.strip()[:60]!r}.",
-            hint="Give text files, a sentence, a paragraph or a document a line; or JSONL in a file named *.jsonl.",
+            hint="Give text files, one sentence, paragraph or document per line; or JSONL in a file named *.jsonl.",
         )
 
 
 def raw_format(path: Path) -> RawFormat:
-    """Return the format that a file's name tells, endings of compression left aside; text if it tells none."""
+    """Return the format of a file's name, without endings of compression; text if it has none."""
     return "xml" if is_dump(path) else FORMATS.get(_plain_ending(path), "text")
 
 
 def find_status(path: Path) -> os.stat_result | None:
-    """Return the status of a file; None if opening it will say what is wrong."""
+    """Return the status of a file; None if opening it will explain the problem."""
     try:
         return path.stat()
     except OSError:
@@ -178,7 +178,7 @@ def find_status(path: Path) -> os.stat_result | None:
 
 
 def _plain_ending(path: Path) -> str:
-    """Return the last ending, in lower case, that does not tell a compression."""
+    """Return the last ending, in lower case, that is not one of a compression."""
     plain = Path(path.name.lower())
     return (plain.with_suffix("") if plain.suffix in COMPRESSED_ENDINGS else plain).suffix
 
@@ -203,20 +203,20 @@ def _is_stage(folder: Path) -> bool:
 
 
 def _jsonl_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[str]:
-    hint, repairs = 'Write one object a line: {"text": "Anna met Peter."}.', Repairs()
+    hint, repairs = 'Write one object per line: {"text": "Anna met Peter."}.', Repairs()
     for number, line in open_lines(path):
         if not line.strip():
             yield ""
             continue
         (record,) = parse_lines([(number, line)], str(path), repairs, hint=hint)
         if not isinstance(record.value, dict):
-            raise CrossNERError(f"{record.place}: found {line[:60]!r}, which is no JSON object.", hint=hint)
+            raise CrossNERError(f"{record.place}: found {line[:60]!r}, which is not a JSON object.", hint=hint)
         _check_column(record.value, column, record.place)
         yield from _check_text(record.value[column], f"{record.place}: {column}", counts)
 
 
 def _parquet_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[str]:
-    """Read the texts of a table, by pages of its column alone."""
+    """Read the texts of a table, page by page of its column."""
     parquet = import_optional("pyarrow.parquet", "Parquet files are read with pyarrow.parquet", extra="corpora")
     arrow = import_optional("pyarrow", "Parquet files are read with pyarrow", extra="corpora")
     number = 0
@@ -233,7 +233,7 @@ def _parquet_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[st
     except (arrow.ArrowException, OSError) as problem:
         raise CrossNERError(
             f"{path} cannot be read as Parquet, after row {number}: {str(problem).splitlines()[0][:200]}.",
-            hint="Fetch it again; compare its size or checksum. Parquet is compressed in itself: unpack what packs it.",
+            hint="Fetch it again; compare its size or checksum. Parquet is already compressed: unpack it.",
         ) from None
 
 
@@ -252,7 +252,7 @@ def _check_text(value: Any, place: str, counts: Counter[str]) -> Iterator[str]:
         raise CrossNERError(problem, hint=COLUMN_HINT)
     if not is_writable(value):
         raise CrossNERError(
-            f"{place} holds half a surrogate pair, which is no character.",
+            f"{place} holds half a surrogate pair, which is not a character.",
             hint="Write whole characters, as \\ud83d\\ude00 or the character itself.",
         )
     yield value

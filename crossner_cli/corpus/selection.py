@@ -27,7 +27,7 @@ class Execution:
 
     Args:
         executor: ``local``, ``slurm`` or ``ray``.
-        workers: Parts worked on at once; None is one a core here, and all of them on Slurm.
+        workers: Parts worked on at once; None is one per core here, and all of them on Slurm.
     """
 
     executor: Literal["local", "slurm", "ray"] = "local"
@@ -66,12 +66,12 @@ class Selection:
     """The choices that define the levels.
 
     Args:
-        level: The one level to write; None writes all that can be made.
-        specialised_types: Types whose names make a task-level sentence; None if none are known.
+        level: The only level to write; None writes all that can be made.
+        specialised_types: Types whose names make a task-level sentence; None if unknown.
         min_entities: Distinct names that make an entity-level sentence.
         task_upsample: Times the task level counts in the integrated level.
-        excluded: Words of sentences that may be in no level: those the target is scored on. Compared without regard
-            to case and to where words begin and end.
+        excluded: Words of sentences that must not be in any level: those that the target is scored on. Compared without
+            case and word borders.
         one_a_line: A line of the corpus is a sentence; else its sentences are found.
         column: The field of records that holds the text.
         weak_labels: Folder of the data set of selected sentences labelled by their names; None: none.
@@ -92,7 +92,7 @@ class Selection:
 
 
 class Mention(NamedTuple):
-    """A listed name in a sentence: its words, its first character and the one behind it, and its types as listed."""
+    """A listed name in a sentence: its words, its first character and the one after it, and its types as listed."""
 
     name: str
     start: int
@@ -145,7 +145,7 @@ class LevelCounts:
     mentions: Counter[str] = field(default_factory=Counter)
 
     def plus(self, other: LevelCounts, *, times: int = 1) -> LevelCounts:
-        """Return these counts and ``times`` those of another."""
+        """Return the sum of these counts and ``times`` those of another."""
         mentions = self.mentions + Counter({name: count * times for name, count in other.mentions.items()})
         return LevelCounts(
             self.documents + other.documents * times,
@@ -165,10 +165,10 @@ class LevelCounts:
 
 
 def label_sentence(text: str, mentions: Sequence[Mention], counts: Counter[str]) -> Sentence:
-    """Tag the words of a sentence in BIO: mentions of listed names are entities, all else is not.
+    """Tag the words of a sentence in BIO: mentions of listed names are entities, nothing else is.
 
-    A name of several types has the one listed first. A mention takes in the dot of an abbreviation that it ends
-    before, as ``Inc`` in ``Inc.``; one that begins or ends within a word otherwise labels nothing.
+    A name of several types has the one listed first. A mention includes the dot of an abbreviation after it, as ``Inc``
+    in ``Inc.``; otherwise, one that begins or ends within a word labels nothing.
 
     ``counts`` gets ``weak_mentions``, ``weak_mentions_within_words`` and ``weak_mentions_of_several_types``.
     """

@@ -61,7 +61,7 @@ def read_sentences(
     Args:
         part: What to read.
         counts: Where ``documents``, ``characters``, ``blank_lines``, ``sentences`` and ``dropped_leaks`` are counted.
-        one_a_line: A line is a sentence; else its sentences are found as ``predict`` finds them.
+        one_a_line: True if a line is a sentence; else its sentences are found as in ``predict``.
         excluded: Keys of sentences to leave out, as ``make_leak_key`` makes them.
         column: The field of records that holds the text.
 
@@ -93,7 +93,7 @@ def _read_documents(part: Part, counts: Counter[str], column: str) -> Iterator[s
         if "\0" in text:
             counts["zero_bytes"] += text.count("\0")
             text = text.replace("\0", "")
-        # A mark of the byte order before a text would be taken for that of the file where the corpus is read again.
+        # A byte-order mark before a text would be read as that of the file when the corpus is read again.
         yield text.removeprefix("\ufeff")
 
 
@@ -113,7 +113,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _may_split(line: str) -> bool:
-    """Return whether the splitter may find a second sentence: a stop with more behind it than stops and a closing mark.
+    """Return whether the splitter may find a second sentence: a stop with more after it than stops and a closing mark.
 
     The time does not grow with the square of a row of stops.
     """

@@ -24,7 +24,7 @@ HINT = "RDF is read as N-Triples (.nt) and Turtle (.ttl), plain or as .gz, .bz2 
 
 
 class Triple(NamedTuple):
-    """A statement that counts: of a type, a label or a superclass; ``value`` is the label or the address of the class.
+    """A statement of a type, a label or a superclass; ``value`` is the label or the address of the class.
 
     The language of a label is its tag in lower case, ``none`` if it has none.
     """
@@ -36,7 +36,7 @@ class Triple(NamedTuple):
 
 
 def is_triples(path: Path) -> bool:
-    """Return whether a file's name says that it holds RDF.
+    """Return whether a file's name has an ending of RDF.
 
     Raises:
         CrossNERError: It says that it holds RDF/XML.

@@ -1,12 +1,12 @@
 """The text of a category of Wikipedia, from a dump of it.
 
 Paper: Liu et al. (2021), CrossNER, take the pages of a domain's category and of its sub-categories as its raw text.
-Differs: their depth is not published; here ``depth`` bounds it, as most of Wikipedia lies below any category.
+Differs: their depth is not published; here ``depth`` limits it, as most of Wikipedia is below every category.
 Categories that only a template puts a page into are not found, because no template is expanded.
 
 Of wikitext, templates, tables, references, files, comments, formulas and headings are dropped, since they hold no
-sentences. Links and styles leave their words. Markup is read by mwparserfromhell; tags of HTML are taken out before,
-in one pass each, because the parser takes quadratic time, or worse, for tags that are never closed.
+sentences. Links and styles leave their words. Markup is read by mwparserfromhell; tags of HTML are taken out before, in
+one pass each, because the parser takes quadratic time or more for tags that are never closed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _DROPPED_END = re.compile(rf"</(?:{'|'.join(_DROPPED.split())})\s*>", re.IGNOREC
 _BLOCK_TAG = re.compile(rf"</?(?:{'|'.join(_BLOCKS.split())})(?![\w-])[^<>]*>", re.IGNORECASE)
 _LINE_BREAK_TAG = re.compile(r"<br(?![\w-])[^<>]*>", re.IGNORECASE)
 _OTHER_TAG = re.compile(r"</?[a-z][\w-]*(?:\s[^<>]*)?/?>", re.IGNORECASE)
-_NO_TAG = "\x01"  # stands for a < that begins no tag, which the parser takes long to find out; no dump has it
+_NO_TAG = "\x01"  # replaces a < that does not begin a tag, which costs the parser much time; no dump has it
 _BRACKET = re.compile(r"\{\{|\}\}|\{\||\|\}|\[\[|\]\]|\[(?=[a-z]*:?//)|\]")
 _CLOSES = {"}}": "{{", "|}": "{|", "]]": "[[", "]": "["}
 _STYLE, _SWITCH = re.compile(r"'{2,5}"), re.compile(r"__[A-Z]{3,30}__")
@@ -48,7 +48,7 @@ _PARAGRAPH_END = re.compile(r"\n[ \t]*\n")
 # A template that was removed leaves its brackets and commas: (listen; born 1950), ( ).
 _EMPTY_BRACKETS, _FIRST_SEPARATOR = re.compile(r" ?\([\s,;:–-]*\)"), re.compile(r"\(\s*[,;:]\s*")
 _LAST_SEPARATOR = re.compile(r" ?[,;:] ?\)")
-# Former names of the namespace of files, as Bild, are in no dump.
+# Former names of the namespace of files, such as Bild, are not in dumps.
 _FILE = re.compile(r"\.(?:jpe?g|png|svg|gif|tiff?|web[mp]|og[gav]|mp[34]|wav|flac|midi?|pdf|djvu)$", re.IGNORECASE)
 _INTERWIKI = re.compile(r"[a-z][a-z-]{1,11}:")
 _LEFT_OF_TABLES = re.compile(r"\s*(?:\{?\||!(?!!).*(?:!!|\|))")
@@ -63,7 +63,7 @@ class CategoryGraph:
     _below: array[int] = field(default_factory=lambda: array("I"))
 
     def add(self, name: str, parents: Sequence[str]) -> None:
-        """Add a category and those that it is in."""
+        """Add a category and its parents."""
         below = self.numbers.setdefault(name, len(self.numbers))
         for parent in parents:
             self._above.append(self.numbers.setdefault(parent, len(self.numbers)))
@@ -84,21 +84,22 @@ class CategoryGraph:
 
 
 def write_articles(dumps: Sequence[Path], path: Path, *, categories: Sequence[str], depth: int) -> Work[dict[str, Any]]:
-    """Write the text of a wiki's articles, a paragraph a line, in constant memory apart from the category graph.
+    """Write the text of a wiki's articles, one paragraph per line, in constant memory apart from the category graph.
 
     With categories the dumps are read twice: for the graph, then for the articles.
 
     Args:
         dumps: A dump, or the parts of one.
         path: Where to write.
-        categories: Only the articles of these and of those at most ``depth`` steps below; none takes every article.
+        categories: Only the articles of these and of those at most ``depth`` steps below; without any, every article is
+            taken.
         depth: 0 is the category alone.
 
     Returns:
         Pages read, redirects, articles kept, paragraphs, and categories and articles by steps.
 
     Raises:
-        CrossNERError: A category is not in the dump, no article is, or a dump is cut off or broken.
+        CrossNERError: A category is not in the dump, it has no articles, or a dump is cut off or broken.
     """
     reached: dict[str, int] = {}
     if categories:
@@ -141,7 +142,7 @@ def _read_graph(dumps: Sequence[Path]) -> Work[CategoryGraph]:
 
 
 def _write_kept(dumps: Sequence[Path], path: Path, reached: dict[str, int]) -> Work[Counter[str]]:
-    """Write the articles that are in a category reached, or all of them if none is named."""
+    """Write the articles of the categories reached, or all articles without categories."""
 
     def make_finders(site: Site) -> tuple[Callable[[str], list[str]], Callable[[str], list[str] | None]]:
         return make_category_finder(site), make_paragraph_finder(site)
@@ -168,7 +169,7 @@ def _write_kept(dumps: Sequence[Path], path: Path, reached: dict[str, int]) -> W
 def _pages(
     dumps: Sequence[Path], namespace: int, counts: Counter[str], make: Callable[[Site], Any]
 ) -> Iterator[tuple[DumpReader, Page | None, Any]]:
-    """Read the pages of one namespace, with what ``make`` returns for their wiki; now and then None, for progress."""
+    """Read the pages of one namespace, with what ``make`` returns for their wiki; sometimes None, for progress."""
     for path in dumps:
         reader = DumpReader(path, {namespace})
         made = None
@@ -221,9 +222,9 @@ def make_category_finder(site: Site) -> Callable[[str], list[str]]:
 
 
 def make_paragraph_finder(site: Site) -> Callable[[str], list[str] | None]:
-    """Make a function that turns wikitext into paragraphs, each a line; None if too many brackets are never closed.
+    """Make a function that turns wikitext into paragraphs, one per line; None if too many brackets are never closed.
 
-    An item of a list is a paragraph of its own.
+    Each item of a list is a paragraph.
 
     Raises:
         CrossNERError: mwparserfromhell is not installed.
@@ -233,7 +234,7 @@ def make_paragraph_finder(site: Site) -> Callable[[str], list[str] | None]:
 
     def find(text: str) -> list[str] | None:
         text = _remove_elements(_remove_comments(text), _DROPPED_TAG)
-        text = _DROPPED_END.sub("", text)  # of an element that was gone before
+        text = _DROPPED_END.sub("", text)  # of an element that was removed before
         text = _OTHER_TAG.sub("", _BLOCK_TAG.sub("\n\n", _LINE_BREAK_TAG.sub(" ", text))).replace("<", _NO_TAG)
         if _count_unclosed(text) > UNCLOSED:
             return None
@@ -244,7 +245,7 @@ def make_paragraph_finder(site: Site) -> Callable[[str], list[str] | None]:
 
 
 def _remove_comments(text: str) -> str:
-    """Remove comments; one that is never closed takes the rest with it, as in MediaWiki."""
+    """Remove comments; one that is never closed extends to the end, as in MediaWiki."""
     kept, start = [], 0
     while (found := text.find("<!--", start)) >= 0:
         kept.append(text[start:found])
@@ -301,7 +302,7 @@ def _plain(nodes: list[Any], dropped: set[str]) -> Iterator[str]:
         elif kind == "ExternalLink" and node.title is not None:
             yield from _plain(node.title.nodes, dropped)
         elif kind == "HTMLEntity":
-            yield re.sub("[\ud800-\udfff]", "\ufffd", node.normalize())  # half a pair is no character
+            yield re.sub("[\ud800-\udfff]", "\ufffd", node.normalize())  # half a pair is not a character
         elif kind == "Heading":
             yield "\n\n"
         elif kind == "Tag":

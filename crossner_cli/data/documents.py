@@ -1,4 +1,4 @@
-"""Documents: a text, its words with their places in it, and what a tagger finds."""
+"""Documents: a text, its words with their places in it, and the entities of a tagger."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SENTENCES = "sentences"
 
 @dataclass(frozen=True)
 class Document:
-    """One object of the output: a text, its words with their place in it, and the object it was read from.
+    """A text, its words with their places in it, and the object that it was read from.
 
     The text of words alone is the words joined by single spaces; a blank line has no sentence.
     """
@@ -84,12 +84,12 @@ class Totals:
             setattr(self, name, mine + type(mine)(others[name]))
 
     def to_json(self) -> dict[str, Any]:
-        """All counts; entities by type, the most frequent first."""
+        """Make a record of all counts; entities by type, the most frequent first."""
         return {**vars(self), "entities": dict(self.entities.most_common()), "reading": dict(self.reading)}
 
 
 def document_of_words(words: Sequence[str], given: dict[str, Any] | None = None) -> Document:
-    """A document of words joined by single spaces: of one sentence, unless ``given`` holds the ends of sentences."""
+    """Make a document of words joined by single spaces: one sentence, unless ``given`` holds the ends of sentences."""
     found, start = [], 0
     for word in words:
         found.append(Word(word, start, start + len(word)))
@@ -102,7 +102,7 @@ def _document_of_found(text: str, found: Sequence[Word], given: dict[str, Any]) 
 
 
 def find_words_given(text: str, words: Sequence[str], given: dict[str, Any]) -> Document:
-    """A document of words that stand in its text, in order."""
+    """Make a document of words that occur in its text, in order."""
     found, end = [], 0
     for number, word in enumerate(words, start=1):
         start = text.find(word, end)
@@ -117,15 +117,15 @@ def find_words_given(text: str, words: Sequence[str], given: dict[str, Any]) -> 
 
 
 def sentence_borders(record: dict[str, Any], words: int) -> list[tuple[int, int]]:
-    """First word and the word after the last of each sentence of an object.
+    """Return the first word and the word after the last of each sentence of an object.
 
     Args:
-        record: ``sentences`` holds pairs of those numbers, as ``predict`` writes them; a list of any other form is
-            another tool's and ignored.
+        record: ``sentences`` holds pairs of those numbers, as ``predict`` writes them; a list of any other form belongs
+            to another tool and is ignored.
         words: Its number of words.
 
     Returns:
-        One pair a sentence; without ``sentences``, all words are one. Empty without words.
+        One pair per sentence; without ``sentences``, all words are one. Empty without words.
     """
     whole = [(0, words)] if words else []
     pairs = record.get(SENTENCES)

@@ -33,7 +33,7 @@ INNER_FOLDERS = ("data", "dataset")  # of data sets on the hub
 
 @dataclass(frozen=True)
 class KnownFile:
-    """One file of a known data set: its digest and counts. ``bytes`` is None if nobody measured it."""
+    """One file of a known data set: its digest and counts. ``bytes`` is None if unknown."""
 
     name: str
     sha256: str
@@ -64,7 +64,7 @@ class Domain:
     Args:
         name: A known name, or the folder's own.
         files: Files of each split there is, in the order train, dev, test.
-        origins: Where each split was taken from: a URL, a mirror, ``cache``, ``package`` or ``folder``.
+        origins: The source of each split: a URL, a mirror, ``cache``, ``package`` or ``folder``.
         left: Files of the folder that are not read.
     """
 
@@ -83,12 +83,12 @@ class Domain:
 
     @property
     def is_cached(self) -> bool:
-        """Return whether all comes from the cache, so that it was prepared, and warned of, before."""
+        """Return whether all files come from the cache, so that warnings were given before."""
         return set(self.origins.values()) == {"cache"}
 
 
 def known_domains() -> dict[str, KnownDomain]:
-    """The data sets known by name; those that come with the package are last."""
+    """Read the data sets known by name, bundled ones last."""
     table: dict[str, dict[str, Any]] = json.loads(KNOWN_DOMAINS.read_text(encoding="utf-8"))
     for name, entry in table.items():
         entry["name"], entry["types"] = name, tuple(entry["types"])
@@ -97,23 +97,23 @@ def known_domains() -> dict[str, KnownDomain]:
 
 
 def bundled_domains() -> tuple[str, ...]:
-    """Names of the data sets that come with the package."""
+    """List the names of the bundled data sets."""
     return tuple(name for name, known in known_domains().items() if not known.upstream)
 
 
 def find_bundled(name: str, file: str) -> Path | None:
-    """The raw text or entity list of a bundled data set; None without one."""
+    """Find the raw text or entity list of a bundled data set; None without one."""
     path = SAMPLES / name / file
     return path if name in bundled_domains() and path.is_file() else None
 
 
 def find_raw_text(path: Path) -> Path:
-    """The raw text of a bundled data set where the path is its name, else the path."""
+    """Return the raw text of a bundled data set if the path is its name, else the path."""
     return find_bundled(str(path), "raw.txt") or path
 
 
 def find_domains(names: Sequence[str]) -> Domain:
-    """Find data sets that are one, as several exports of a project; it has the name of the first."""
+    """Find data sets that belong together, as several exports of a project; the first gives the name."""
     found = [find_domain(name) for name in names]
     files = {split: [*dict.fromkeys(path for each in found for path in each.files.get(split, []))] for split in SPLITS}
     origins = {split: origin for each in found for split, origin in each.origins.items()}
@@ -161,32 +161,32 @@ def _is_path(name_or_folder: str) -> bool:
 
 
 def _split_of(path: Path) -> str | None:
-    """The split that a file or a folder holds by its name, as ``train.json``, ``train-2.json``; None if it has none."""
+    """Return the split in the name of a file or folder, as ``train.json`` or ``train-2.json``; None without one."""
     stem = path.name if path.is_dir() else path.stem
     return SPLIT_OF_STEM.get(stem.lower().partition("-")[0]) if _find_readable(path) else None
 
 
 def _find_readable(path: Path) -> list[Path]:
-    """The files that are read of a path: itself, or those of a folder."""
+    """Find the files to read at a path: itself, or those of a folder."""
     inner = _list_folder(path) if path.is_dir() and not is_brat(path) else [path]
     return [each for each in inner if each.suffix.lower() in ENDINGS or is_brat(each)]
 
 
 def hides_folder(name: str) -> bool:
-    """Return whether a known name is also that of a folder here with labelled data, which is ignored then."""
+    """Return whether a known name hides a folder with labelled data of that name."""
     if _is_path(name) or name not in known_domains():
         return False
     return any(_split_of(path) for path in Path(name).glob("*"))
 
 
 def split_files(folder: Path) -> tuple[dict[str, list[Path]], list[Path]]:
-    """The files of each split in a folder, and those that are not read.
+    """Find the files of each split in a folder, and those that are not read.
 
     A split is a file, several as ``train-1.json`` and ``train-2.json``, a folder of files, or a folder of brat. A
     single file or a folder of brat is train. Data sets of the hub have their files in a folder ``data``.
 
     Raises:
-        CrossNERError: There is none, or files of several names for one split.
+        CrossNERError: There are none, or files of several names for one split.
     """
     if folder.is_file() or is_brat(folder):
         return {"train": [folder]}, []
@@ -218,7 +218,7 @@ def _list_folder(folder: Path) -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """``$CROSSNER_CACHE``, else ``crossner`` in the user's cache folder."""
+    """Return Return ``$CROSSNER_CACHE``, else ``crossner`` in the user's cache folder."""
     own, shared = os.environ.get("CROSSNER_CACHE"), os.environ.get("XDG_CACHE_HOME")
     if own:
         return Path(own)
@@ -231,7 +231,7 @@ def cache_folder() -> Path:
 
 
 def fetch(known: KnownDomain, file: KnownFile) -> tuple[Path, str]:
-    """Bring one file of a known data set into the cache, from the mirror if there is one, else from upstream.
+    """Fetch a file of a known data set into the cache, from the mirror if there is one, else from upstream.
 
     The cached file is checked each time; one that has changed is fetched again. Return its path and its origin.
 
@@ -261,8 +261,8 @@ def fetch(known: KnownDomain, file: KnownFile) -> tuple[Path, str]:
 
 
 def _download(folder: str, file: KnownFile, path: Path) -> str | None:
-    """Fetch a file from a folder or URL to ``path``, whole and with its digest, or not at all; return what failed."""
-    import pooch  # loads requests, which takes long
+    """Fetch a file from a folder or URL to ``path``, only if its digest is right; return what failed."""
+    import pooch  # imports requests, which takes long
     import requests
 
     pooch.get_logger().setLevel(logging.WARNING)
@@ -275,7 +275,7 @@ def _download(folder: str, file: KnownFile, path: Path) -> str | None:
     )
     try:
         place.fetch(file.name, downloader=pooch.HTTPDownloader(timeout=TIMEOUT) if is_url else _copy)
-        path.chmod(0o644)  # a temporary file is its owner's alone, and a cache may be shared
+        path.chmod(0o644)  # a temporary file is private, and a cache may be shared
     except requests.ConnectionError as error:
         return f"no connection ({type(error).__name__})"
     except (OSError, ValueError) as error:  # those of requests are, too

@@ -1,4 +1,4 @@
-"""Files as bytes and lines: plain or compressed, UTF-8 or a clear error, with a count of what had to be repaired."""
+"""Files as bytes and lines: plain or compressed, UTF-8 or a clear error, with counts of repairs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BUFFER = 1 << 20
 LONGEST_LINE = 1 << 26  # bytes
 EXAMPLES = 5
-MOST_ZERO_BYTES = 0.1  # share of a text that is no UTF-16
+MOST_ZERO_BYTES = 0.1  # share of a text that is not UTF-16
 
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".zst")
-# Behind BZh stand the size and the mark of a block, or of the end: "BZh is a word" is text.
+# After BZh come the size and the mark of a block, or of the end: "BZh is a word" is text.
 BZIP2 = tuple(b"BZh%d" % size + mark for size in range(1, 10) for mark in (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"))
 COMPRESSIONS = {
     b"\x1f\x8b": "gzip",
@@ -34,9 +34,9 @@ COMPRESSIONS = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"\x50\x2a\x4d\x18": "zstd",
 }
-# First bytes of other content than text, with its name and the command that makes text of it.
+# First bytes of files that are not text, with the name of the format and the command that makes text of it.
 OTHER_CONTENT = {
-    b"PK\x03\x04": ("a zip archive, as documents of Word are", "pandoc -t plain FILE.docx > TEXT, or unzip FILE"),
+    b"PK\x03\x04": ("a zip archive, such as a document of Word", "pandoc -t plain FILE.docx > TEXT, or unzip FILE"),
     b"7z\xbc\xaf": ("a 7-Zip archive", "7z x FILE"),
     b"Rar!\x1a\x07": ("a rar archive", "unrar x FILE"),
     b"\xfd7zXZ": ("an xz file", "xz -d FILE"),
@@ -51,10 +51,10 @@ BAD_LINE = "bad line skipped"
 
 @dataclass
 class Repairs:
-    """Counts of what reading had to repair or drop, and its first places (``file:line``), by kind.
+    """Counts of what was repaired or dropped in reading, and the first places (``file:line``), by kind.
 
     With ``skips_bad_lines``, a line that cannot be read is dropped and counted instead of refused. ``notes`` say how a
-    file was read, ``warnings`` what may be wrong with it.
+    file was read, ``warnings`` name what may be wrong with it.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -71,13 +71,13 @@ class Repairs:
             places.append(place)
 
     def refuse(self, problem: BadLine, place: str) -> None:
-        """Raise the problem of a line with its place, or count the line where such lines are dropped."""
+        """Raise the problem of a line with its place, or count the line if such lines are dropped."""
         if not self.skips_bad_lines:
             raise BadLine(f"{place}: {problem.problem}", hint=problem.hint) from None
         self.add(BAD_LINE, place)
 
     def to_json(self) -> dict[str, Any]:
-        """Count and first places of each kind."""
+        """Make a record of the count and first places of each kind."""
         return {kind: {"count": count, "first": self.examples[kind]} for kind, count in self.counts.items()}
 
 
@@ -85,7 +85,7 @@ class BrokenFileError(CrossNERError):
     """A compressed file that ends too early or holds wrong data."""
 
     def after(self, place: str) -> CrossNERError:
-        """The same problem, with the last place that could be read."""
+        """Return the same problem with the last place that could be read."""
         return CrossNERError(f"{self.problem.removesuffix('.')}, after {place}.", hint=self.hint)
 
 
@@ -101,7 +101,7 @@ class OpenFile:
     compression: str
 
     def position(self) -> int:
-        """Bytes of the stored file that were read; 0 of a pipe."""
+        """The bytes of the stored file that were read; 0 for a pipe."""
         try:
             return self.stored.tell()
         except OSError:
@@ -111,15 +111,15 @@ class OpenFile:
 def check_file(option: str, path: Path, hint: str) -> None:
     """Refuse the value of an option if it is a folder, a pipe or the like, or does not exist."""
     if not path.is_file():
-        found = "no plain file" if path.exists() else "not found"
+        found = "not a plain file" if path.exists() else "not found"
         raise CrossNERError(f"{option} {path}: {'a folder' if path.is_dir() else found}.", hint=hint)
 
 
 def refuse_pipe(path: Path) -> None:
-    """Refuse an input that can be read but once."""
+    """Refuse an input that can be read only once."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise CrossNERError(
-            f"{path} is no plain file and no folder, and inputs are read more than once.",
+            f"{path} is neither a plain file nor a folder, and inputs are read more than once.",
             hint="Write it to a file first, as with: zcat corpus.gz > corpus.txt",
         )
 
@@ -138,7 +138,7 @@ def open_bytes(path: Path) -> io.BufferedReader:
 def open_decompressed(path: Path) -> Iterator[OpenFile]:
     """Open a file that is plain or compressed with gzip, bzip2 or zstd, for one pass in constant memory.
 
-    The content tells the compression, not the name. Nothing is unpacked onto the disk. Reading raises
+    The compression is recognised from the content, not from the name. Nothing is unpacked onto the disk. Reading raises
     ``BrokenFileError`` if the data end too early.
 
     Raises:
@@ -158,7 +158,7 @@ def is_compressed(path: Path) -> bool:
 
 
 def refuse_other_content(head: bytes, name: str) -> None:
-    """Refuse a file whose first bytes are those of other content than text."""
+    """Refuse a file whose first bytes are not those of text."""
     for magic, (content, command) in OTHER_CONTENT.items():
         if head.startswith(magic):
             raise CrossNERError(f"{name} is {content}, not text in UTF-8.", hint=f"Convert it first, as: {command}")
@@ -169,7 +169,7 @@ def _find_compression(head: bytes) -> str:
 
 
 class _Decompressed(io.RawIOBase):
-    """The content of a compressed file; every way of being broken raises the same exception."""
+    """The content of a compressed file; every defect raises the same exception."""
 
     def __init__(self, path: Path, stored: BinaryIO, compression: str) -> None:
         super().__init__()
@@ -192,7 +192,7 @@ class _Decompressed(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read the next bytes, all there are before broken ones; 0 at the end."""
+        """Read the next bytes up to broken ones; 0 at the end."""
         try:
             return int(self._stream.readinto1(buffer))
         except EOFError:
@@ -204,7 +204,7 @@ class _Decompressed(io.RawIOBase):
 
 
 def open_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Read a text file lazily, as ``number_lines`` does. Its content tells whether it is compressed.
+    """Read a text file lazily, as ``number_lines`` does; it may be compressed.
 
     Lines end at LF, CR LF or CR CR LF: U+0085 and U+2028 are characters of a line. A byte order mark is left out.
 
@@ -219,19 +219,19 @@ def number_lines(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iterat
     """Decode lines one at a time, without their ends, numbered from 1.
 
     Args:
-        stream: Lines that end in LF or CRLF, the last one perhaps in neither: a file opened in binary.
+        stream: Lines that end in LF or CRLF, the last one perhaps in neither: a file opened in binary mode.
         name: The file's name, for messages.
         repairs: Counts a byte-order mark, and bad lines if they are skipped.
 
     Raises:
-        CrossNERError: A line is not UTF-8, or the first one is of other content than text.
+        CrossNERError: A line is not UTF-8, or the first one is not text.
     """
     for number, raw in enumerate(stream, start=1):
         if number == 1:
             if raw.startswith(BYTE_ORDER_MARK):
                 raw = raw[len(BYTE_ORDER_MARK) :]
                 repairs.add(BYTE_ORDER_MARK_REMOVED, f"{name}:1")
-            # Refused even where bad lines are skipped: no line of it can be read.
+            # Refused even if bad lines are skipped: no line can be read.
             refuse_other_content(raw, name)
             if compression := _find_compression(raw):
                 hint = f"Unpack it first, as: {compression} -d FILE"
@@ -257,28 +257,28 @@ def _to_mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise json.JSONDecodeError(f"the key {key!r} is there twice", "", 0)
+        raise json.JSONDecodeError(f"the key {key!r} occurs twice", "", 0)
     return found
 
 
 def _to_number(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise json.JSONDecodeError(f"{text[:20]} is no number of JSON", "", 0)
+        raise json.JSONDecodeError(f"{text[:20]} is not a number of JSON", "", 0)
     return number
 
 
-# Of a repeated key Python's own reader keeps the last value, and it reads NaN, which no reader of the output would.
+# Python's own reader keeps the last value of a repeated key, and reads NaN, which other readers refuse.
 parse_json = json.JSONDecoder(object_pairs_hook=_to_mapping, parse_float=_to_number, parse_constant=_to_number).decode
 
 
 def has_many_zero_bytes(sample: str) -> bool:
-    """Return whether the beginning of a file, a character a byte, is likely UTF-16: of western text half are zero."""
+    """Return whether the beginning of a file, one character per byte, looks like UTF-16, half of which is zero."""
     return sample.count("\0") > MOST_ZERO_BYTES * len(sample)
 
 
 def is_writable(text: str) -> bool:
-    """Return whether a text can be written as UTF-8: whether it has no half of a surrogate pair."""
+    """Return whether a text can be written as UTF-8, that is, has no half of a surrogate pair."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -292,7 +292,7 @@ def read_part(path: Path, start: int, end: int) -> Iterator[str]:
     Args:
         path: The file.
         start: First byte of the part.
-        end: The byte behind it.
+        end: The byte after it.
 
     Raises:
         CrossNERError: The file cannot be read, or a line is not UTF-8 or longer than 64 MiB.
@@ -313,7 +313,7 @@ def read_part(path: Path, start: int, end: int) -> Iterator[str]:
 
 
 def _count_lines(path: Path, place: int) -> int:
-    """The number of lines that end before a byte of a file."""
+    """Count the lines that end before a byte of a file."""
     ends = 0
     with open_bytes(path) as stream:
         while some := stream.read(min(BUFFER, place - stream.tell())):
@@ -332,7 +332,7 @@ def _read_lines(path: Path, stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _read_line(path: Path, stream: BinaryIO) -> bytes:
-    """The rest of the line that a stream stands in; empty at its end."""
+    """Read the rest of the line at the position of a stream; empty at its end."""
     line = stream.readline(LONGEST_LINE + 1)
     if len(line) > LONGEST_LINE:
         raise CrossNERError(

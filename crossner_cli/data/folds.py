@@ -44,7 +44,7 @@ def split_into_folds(sentences: Sequence[Sentence], folds: int, seed: int = 0) -
     for found in counts.values():
         total.update(found)
     order = random.Random(seed).sample(sorted(members), len(members))
-    # Those with the rarest type come first: later ones can still even out the frequent types.
+    # Those with the rarest type come first: later ones can still balance the frequent types.
     order.sort(key=lambda group: (min((total[kind] for kind in counts[group]), default=math.inf), -len(members[group])))
     missing = [{kind: number / folds for kind, number in total.items()} for _ in range(folds)]
     room = [len(sentences) / folds] * folds
@@ -66,9 +66,9 @@ def split_into_folds(sentences: Sequence[Sentence], folds: int, seed: int = 0) -
 
 
 def group_near_equal(texts: Sequence[Sequence[str]]) -> list[int]:
-    """Group texts: equal ones but for case, final stop and spaces, and those that share nearly all of their words.
+    """Group texts that are equal except for case, final stop and spaces, or share nearly all of their words.
 
-    Two texts are nearly equal if at least 80 % of all words that either has are in both.
+    Two texts are nearly equal if at least 80 % of the words of either are in both.
 
     Args:
         texts: The words of each.

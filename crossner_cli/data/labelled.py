@@ -1,4 +1,4 @@
-"""Files of labelled sentences: recognised by what they hold, and read in one tag scheme."""
+"""Files of labelled sentences: recognised by their content, and read in one tag scheme."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from crossner_cli.errors import CrossNERError, suggest
 
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 HEAD_BYTES, HEAD_RECORDS = 1 << 16, 50
-# How files begin that are not read, what they are, and a way out.
+# Beginnings of files that are not read, their formats, and a way out.
 LITERAL = rb"\w+\s*=\s*\[|[\[{][\s\[{]*(?:'|\(\s*[\"'])"
 TO_JSON = (
     "import ast, json; [print(json.dumps(ast.literal_eval(x.value))) for x in ast.parse(open('FILE').read()).body]"
@@ -38,17 +38,17 @@ NOT_READ = (
     (LITERAL, "Python", f'Convert it: python -c "{TO_JSON}" > NAME.jsonl'),
 )
 SOFT_DROPPED = "probabilities of tags in another scheme than the run's dropped"
-COPY = "sentence that a later file of the split has, too, left out"
+COPY = "sentence that is also in a later file of the split left out"
 ILLEGAL_TAG = "tag that cannot follow the one before it repaired"
-SAME_WORDS = 0.5  # share of the words of a text, from which on a text of the same task is taken for its correction
+SAME_WORDS = 0.5  # share of common words from which a text of the same task counts as its correction
 HINTS = {conll.FORMAT: COLUMNS_HINT, jsonl.FORMAT: JSONL_HINT}
 
 
 @dataclass(frozen=True)
 class LabelledDomain:
-    """A data set as read: its sentences by split, tagged in the scheme asked for.
+    """A data set as read: its sentences by split, with tags in the scheme wanted.
 
-    Types are in the order in which train, dev and test first show them; ``found_scheme`` is that of the files:
+    Types are in the order of their first occurrence in train, dev and test; ``found_scheme`` is that of the files:
     ``iob1``, ``bio`` or ``bioes`` (which BILOU and BMES equal).
     """
 
@@ -83,7 +83,7 @@ def recognise(path: Path) -> Format:
 
 
 def _take_sample(path: Path) -> Sample:
-    """The beginning of a file; refuse one that is known not to be read."""
+    """Read the beginning of a file; refuse formats that are known and not read."""
     if os.path.isdir(path):  # noqa: PTH112
         return Sample(path)
     with open_bytes(path) as stream:
@@ -129,7 +129,7 @@ def read_labelled(
     Args:
         path: The file or folder.
         repairs: Counts repairs, and notes the format.
-        labels_format: The name of a format, if the content does not tell.
+        labels_format: The name of the format; None recognises it.
         columns: The columns of word and tag, as ``word=2,tag=4``.
 
     Raises:
@@ -152,7 +152,7 @@ def read_labelled(
 
 
 def _read_with_note(path: Path, row: Format, repairs: Repairs) -> Iterator[Located]:
-    """Read a file of another format than columns, and note how."""
+    """Read a file of another format than columns, with a note."""
     before = Counter(repairs.counts)  # of other files
     items = list(row.reads(path, repairs)) if row.reads else []
     yield from to_sentences(items, str(path), repairs, counts_utf16=row.counts_utf16)
@@ -183,7 +183,7 @@ def read_domain(
     conlleval's, so legal sequences are converted without loss and illegal ones are repaired and counted.
 
     Raises:
-        CrossNERError: A file cannot be read, is malformed, or holds no sentence.
+        CrossNERError: A file cannot be read, is malformed, or holds no sentences.
     """
     repairs = Repairs(skips_bad_lines=skips_bad_lines)
     found = {split: _read_split(paths, repairs, labels_format, columns) for split, paths in files.items()}
@@ -217,7 +217,7 @@ def read_domain(
     if contradicting:
         first = ", ".join(contradicting[:EXAMPLES])
         number = len(contradicting)
-        repairs.warnings.append(f"{number} sentences stand in a split again with other labels (first: {first}).")
+        repairs.warnings.append(f"{number} sentences are repeated in a split with other labels (first: {first}).")
     repairs.warnings += map("Entity types that look alike: {}. Is it one type?".format, _alike(types))
     return LabelledDomain(splits, tuple(types), found_scheme, repairs)
 
@@ -225,7 +225,7 @@ def read_domain(
 def _read_split(
     paths: Sequence[Path], repairs: Repairs, labels_format: str | None, columns: str | None
 ) -> list[tuple[Path, Located]]:
-    """Read the sentences of all files of a split; of texts that several files have the last is kept."""
+    """Read the sentences of all files of a split; a text of several files is kept in its last version."""
     texts: list[_Text] = []
     for path in paths:
         located = read_labelled(path, repairs, labels_format=labels_format, columns=columns)
@@ -258,9 +258,9 @@ class _Text:
 
 
 def _find_copies(texts: Sequence[_Text]) -> set[int]:
-    """The numbers of the texts that a later file has, too: under the same task of a tool, or word for word.
+    """Find the texts that are also in a later file: under the same task of a tool, or word for word.
 
-    Tasks of two projects may have one number, so a text is only taken for a corrected one if it shares half its words.
+    Tasks of two projects may have the same number, so a corrected text must share half of its words.
     """
     copies: set[int] = set()
     later: dict[tuple[str, Any], tuple[int, Path]] = {}
@@ -280,7 +280,7 @@ def _are_alike(words: Sequence[str], others: Sequence[str]) -> bool:
 
 
 def _alike(types: Iterable[str]) -> list[str]:
-    """Groups of types that differ only in characters that do not show; another warning is about case alone."""
+    """Group types that differ only in invisible characters; another warning is about case."""
     groups: dict[str, list[str]] = {}
     for name in types:
         plain = "".join(each for each in unicodedata.normalize("NFKC", name) if unicodedata.category(each) != "Cf")

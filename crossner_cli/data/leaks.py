@@ -1,4 +1,4 @@
-"""Sentences of dev and test in raw text: found as they are, and inside paragraphs."""
+"""Sentences of dev and test in raw text, found as they are and inside paragraphs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from functools import lru_cache
 from itertools import accumulate
 
 FINAL_STOPS = ".!?\N{HORIZONTAL ELLIPSIS}"
-BORDER = 20  # letters of a sentence that is looked for inside others; shorter ones are in too many
+BORDER = 20  # fewest letters of a sentence that is searched inside others
 
 
 def make_leak_key(text: str) -> str:
-    """Return a key that sentences share which differ only in case, final stop and the way they are cut into words."""
+    """Return a key that is equal for sentences that differ only in case, final stop and word borders."""
     return _strip_stops(_join_letters(text))
 
 
@@ -21,7 +21,7 @@ def find_kept(sentences: Sequence[str], document: str, excluded: frozenset[str])
     """Find the sentences of a document that are not excluded and hold no part of one that is.
 
     An excluded sentence may be a sentence of the document, the whole document, or begin or end at the border of a
-    sentence: then the splitter has cut it in two, or joined it to the one beside it.
+    sentence: then the splitter has cut it in two, or joined it to its neighbour.
 
     Args:
         sentences: The sentences of the document, in order.
@@ -43,14 +43,14 @@ def find_kept(sentences: Sequence[str], document: str, excluded: frozenset[str])
 def _find_stretches(
     letters: Sequence[str], starts: Mapping[str, Sequence[str]], ends: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the first sentence and the one behind the last of each stretch of a document that is excluded."""
+    """Yield the first sentence and the one after the last of each stretch of a document that is excluded."""
     text = "".join(letters)
     borders = [0, *accumulate(map(len, letters))]
     for place in borders[:-1]:
         for key in starts.get(text[place : place + BORDER], ()):
             if text.startswith(key, place):
                 yield bisect_right(borders, place) - 1, bisect_left(borders, place + len(key))
-    end = 0  # behind the last letter that is no final stop
+    end = 0  # after the last letter that is no final stop
     for sentence, place in zip(letters, borders[1:], strict=True):
         if stripped := sentence.rstrip(FINAL_STOPS):
             end = place - len(sentence) + len(stripped)

@@ -70,7 +70,7 @@ class Names:
 
     @cached_property
     def finder(self) -> NameFinder:
-        """A finder of these names."""
+        """Make a finder of these names."""
         return NameFinder(self.types)
 
     def count_types(self) -> dict[str, int]:
@@ -86,14 +86,14 @@ class Names:
 
 
 def read_names(paths: Sequence[Path], *, cut: Callable[[str], Sequence[str]] = cut_words) -> Names:
-    """Read lists of names, a line each: ``name<TAB>type``. Blank lines are skipped.
+    """Read lists of names, one per line: ``name<TAB>type``. Blank lines are skipped.
 
     Args:
         paths: The lists.
         cut: Cuts a name into words, as the sentences are cut in which names are looked for.
 
     Raises:
-        CrossNERError: A line is malformed, or there is no name at all.
+        CrossNERError: A line is malformed, or there are no names.
     """
     counts = Counter[str](dict.fromkeys(("lines", "blank_lines", "names", "repeated", "names_with_several_types"), 0))
     types: dict[str, TypeSet] = {}
@@ -128,4 +128,4 @@ def _read_entries(paths: Sequence[Path], counts: Counter[str]) -> Iterator[tuple
                     "sed 's/$/\\tperson/' names.txt > names.tsv",
                 )
     if counts["lines"] == counts["blank_lines"]:
-        raise CrossNERError(f"{', '.join(map(str, paths))}: no name was found.", hint=f"Write a line each: {FORM}.")
+        raise CrossNERError(f"{', '.join(map(str, paths))}: there are no names.", hint=f"Write one per line: {FORM}.")

@@ -1,4 +1,4 @@
-"""Sentences, and the sentences that ``prepare-data`` left in a run."""
+"""Sentences, and the prepared sentences of a run."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ MADE_AGAIN = "Copy the run again, or prepare the data again with --force."
 
 @dataclass(frozen=True)
 class Sentence:
-    """Words, at least one, with a tag each, or ``tags`` None if nobody labelled them.
+    """At least one word, with a tag for each, or ``tags`` None without labels.
 
-    The name of the domain that the sentence comes from decides which types may be decoded. Soft labels are the
-    probabilities that a teacher gave to the tags of each word, those near zero left out. The place is that in the
-    user's own file, as ``train.conll:12`` or ``tasks.json, record 3``, or empty.
+    The name of its domain decides which types may be decoded. Soft labels are a teacher's probabilities of the tags of
+    each word, without those near zero. The place is that in the user's own file, as ``train.conll:12`` or ``tasks.json,
+    record 3``, or empty.
     """
 
     words: tuple[str, ...]
@@ -47,10 +47,10 @@ def split_place(place: str) -> tuple[str, int | None]:
 
 
 def write_sentences(path: Path, sentences: Iterable[Sentence], *, append: bool = False) -> int:
-    """Write sentences as JSONL, one ``{"words": [...], "tags": [...]}`` a line; return how many.
+    """Write sentences as JSONL, one ``{"words": [...], "tags": [...]}`` per line; return their number.
 
-    With ``append`` they come after those that the file holds. Soft labels are a further key,
-    ``"probabilities": [{"O": 0.9, "B-person": 0.1}, ...]``.
+    With ``append`` they follow those in the file. Soft labels are a further key, ``"probabilities": [{"O": 0.9,
+    "B-person": 0.1}, ...]``.
     """
     count = 0
     with path.open("a" if append else "w", encoding="utf-8", newline="\n") as stream:
@@ -126,17 +126,17 @@ class PreparedDomain:
         return [replace(sentence, place=place) for sentence, place in zip(sentences, found, strict=True)]
 
     def words(self) -> list[str]:
-        """Distinct words of all splits, sorted: those that static vectors are looked up for."""
+        """Read the distinct words of all splits, sorted: static vectors are looked up for them."""
         path = _checked(self.folder / "words.json", self.folder.parent, self.digests)
         words: list[str] = json.loads(path.read_text(encoding="utf-8"))
         return words
 
     def domain_in(self, tag_set: TagSet) -> str:
-        """The domain under which a tagger, perhaps another run's, tags the sentences of this one."""
+        """Return the domain that a tagger, perhaps another run's, tags the sentences of this one as."""
         return tag_set.choose_domain(self.name, self.types)
 
     def assign_domain(self, tag_set: TagSet, sentences: Sequence[Sentence]) -> list[Sentence]:
-        """Give sentences of this domain the domain under which a tagger tags them."""
+        """Give sentences of this domain the domain that a tagger tags them as."""
         domain = self.domain_in(tag_set)
         return [sentence if sentence.domain == domain else replace(sentence, domain=domain) for sentence in sentences]
 
@@ -172,14 +172,14 @@ class PreparedData:
         return cls(folder, domains, manifest["options"]["scheme"], digests)
 
     def inputs(self, *files: str) -> dict[str, str]:
-        """The digests of prepared files that a stage reads, as its manifest keeps them; those of files that exist.
+        """Return the digests of the prepared files that a stage reads, without files that do not exist.
 
         ``{role}/types.json`` stands for the name, types and tag scheme of a domain.
         """
         return {f"{PREPARED}/{file}": self.digests[file] for file in files if file in self.digests}
 
     def domain(self, role: str, *, wanted_by: str) -> PreparedDomain:
-        """The source or the target; refuse a run that has none."""
+        """Return the source or the target; refuse a run without it."""
         if role not in self.domains:
             raise CrossNERError(
                 f"{wanted_by} needs a {role} domain, and this run was prepared without one.",
@@ -188,17 +188,17 @@ class PreparedData:
         return self.domains[role]
 
     def tag_set(self, *roles: str) -> TagSet:
-        """The tags of these domains, in this order."""
+        """Make the tag set of these domains, in this order."""
         domains = {self.domains[role].name: self.domains[role].types for role in roles}
         return TagSet(domains, "bioes" if self.scheme == "bioes" else "bio")
 
     def raw_text(self, role: str) -> Path | None:
-        """All raw text of the source or the target; None if none was prepared."""
+        """Find all raw text of the source or the target; None if none was prepared."""
         path = self.folder / ("corpus" if role == "target" else "source-corpus") / "domain.txt"
         return _checked(path, self.folder, self.digests) if path.is_file() else None
 
     def corpus(self, level: str) -> Path:
-        """The raw text of a corpus level; refuse a run that has none."""
+        """Find the raw text of a corpus level; refuse a run without it."""
         path = self.folder / "corpus" / f"{level}.txt"
         if not path.is_file():
             made = ", ".join(sorted(path.stem for path in path.parent.glob("*.txt"))) or "none"
@@ -210,7 +210,7 @@ class PreparedData:
         return _checked(path, self.folder, self.digests)
 
     def mentions(self, level: str) -> Path:
-        """The places of the listed names in a corpus level; refuse one that was prepared without names."""
+        """Find the places of the listed names in a corpus level; refuse one that was prepared without names."""
         path = self.corpus(level).with_suffix(".mentions")
         if not path.is_file():
             raise CrossNERError(
@@ -221,6 +221,6 @@ class PreparedData:
 
 
 def _checked(path: Path, prepared: Path, digests: Mapping[str, str]) -> Path:
-    """The path of a prepared file, which is the one in the manifest."""
+    """Return the path of a prepared file after a check of its digest."""
     check_digest(path, digests.get(path.relative_to(prepared).as_posix()), hint=MADE_AGAIN)
     return path

@@ -1,4 +1,4 @@
-"""Parts of data sets: several joined, sentences left out that others are scored on, dev taken from train."""
+"""Splits of data sets: joined, without sentences that others are scored on, with dev taken from train."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def list_sets(options: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def leave_out_leaks(train: LabelledDomain, others: Iterable[LabelledDomain]) -> LabelledDomain:
-    """Leave out the training sentences of a data set that stand in the dev or test of another, and count them.
+    """Leave out the training sentences of a data set that are in the dev or test of another, and count them.
 
-    Sentences are the same if they differ only in case, final stop and the way they are cut into words.
+    Sentences are the same if they differ only in case, final stop and word borders.
 
     Raises:
-        CrossNERError: None is left.
+        CrossNERError: No sentences are left.
     """
     scored = [sentence for other in others for split in SPLITS[1:] for sentence in other.splits.get(split, ())]
     if not scored or TRAIN not in train.splits:
@@ -102,10 +102,10 @@ def join_domains(domains: Sequence[Domain]) -> Domain:
 
 
 def take_dev(train: list[Sentence], share: float) -> tuple[list[Sentence], list[Sentence]]:
-    """Split a share of train off as dev, by the sentences alone: those whose words have the smallest SHA-256.
+    """Split a share of train off as dev: the sentences whose words have the smallest SHA-256.
 
-    So neither the order of the file nor a seed matters, and sentences of the same words stay on one side. Both parts
-    keep the order of the file.
+    So neither the order of the file nor a seed matters, and sentences of the same words stay together. Both parts keep
+    the order of the file.
 
     Raises:
         CrossNERError: Nothing would be left to train on.

@@ -1,4 +1,4 @@
-"""Statistics of labelled data as plain JSON, and warnings about it, to be read before training on it."""
+"""Statistics of labelled data as plain JSON, and warnings about it."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ FUNCTION_WORDS = """
 STOP_WORDS = frozenset(FUNCTION_WORDS.split())
 RAW_WORD = re.compile(r"\w+(?:[-'’]\w+)*")
 
-# Share of words; data sets of the field have up to 0.6 % that plain text cuts in another way.
+# Share of words; published data sets have up to 0.6 % that are cut differently in plain text.
 CUT_OTHERWISE = 0.02
 FEWEST = 20  # words that show whether each is a sentence, or a letter of a longer word
 LISTED_TYPES = 8  # in a warning
-LONG_SENTENCES = 100  # words on average: no data set of the field has half as many
-MOST_TYPES_BY_HAND = 200  # more are not looked through for typing errors, which takes the square of the time
-FEW_SENTENCES = 3  # of train, or one entity in all
+LONG_SENTENCES = 100  # words on average: no published data set has half as many
+MOST_TYPES_BY_HAND = 200  # with more, typing errors are not searched, which takes quadratic time
+FEW_SENTENCES = 3  # sentences of train, or one entity in all
 SWAPPED = 10  # times as many sentences in the target's train as in the source's: more is learnt from the source
 TYPING_ERROR = 0.8  # likeness of two names of types, by difflib
 WITHOUT_ENTITIES = {
     "train": "nothing can be learnt from it",
     "dev": "no epoch can be chosen on it",
-    "test": "no score of it means anything",
+    "test": "its scores mean nothing",
 }
 
 Mention = tuple[tuple[str, ...], str]
@@ -51,7 +51,7 @@ Labelled = Mapping[str, LabelledDomain]
 
 
 def count_split(sentences: Sequence[Sentence]) -> dict[str, Any]:
-    """Sentences, words, words of the longest sentence, and entities of each type."""
+    """Count sentences, words, words of the longest sentence, and entities of each type."""
     lengths = [len(sentence.words) for sentence in sentences]
     entities = Counter(span.type for sentence in sentences for span in to_spans(sentence.tags or ()))
     return {
@@ -65,7 +65,7 @@ def count_split(sentences: Sequence[Sentence]) -> dict[str, Any]:
 def domain_statistics(
     splits: Mapping[str, Sequence[Sentence]], source_train: Sequence[Sentence] | None = None
 ) -> dict[str, Any]:
-    """Count the splits of a domain, what they share, and the mentions that train and the source's train have, too.
+    """Count the splits of a domain, what they share, and the mentions that are also in train and in the source's train.
 
     Returns:
         ``splits`` (see ``count_split``); ``shared_sentences``: for each pair of splits (``test in train``), those of
@@ -99,7 +99,7 @@ def mentions(sentences: Iterable[Sentence]) -> Counter[Mention]:
 
 
 def seen_mentions(found: Counter[Mention], places: Mapping[str, Counter[Mention]]) -> dict[str, Any]:
-    """Count mentions, distinct and in all, and those that each place has with the same type."""
+    """Count mentions, distinct and in all, and those that also occur in each place with the same type."""
     seen: dict[str, Any] = {"distinct": len(found), "occurrences": found.total()}
     for place, known in places.items():
         both = [mention for mention in found if mention in known]
@@ -126,13 +126,13 @@ def is_content_word(word: str) -> bool:
 
 
 def vocabulary_overlap(source: Counter[str], target: Counter[str], size: int = VOCABULARY_SIZE) -> dict[str, Any]:
-    """Share of the most frequent words that two domains have in common (Liu et al. 2021, Figure 1).
+    """Compute the share of the most frequent words that two domains have in common (Liu et al. 2021, Figure 1).
 
     The paper takes 5,000 words of each domain, without stop words and words without a letter or digit; ties go by the
     alphabet. If a domain has fewer, the percentage is of the smaller vocabulary.
 
     Returns:
-        ``percent`` (None if a domain has no word), ``shared``, and ``source`` and ``target``: vocabulary sizes.
+        ``percent`` (None if a domain has no words), ``shared``, and ``source`` and ``target``: vocabulary sizes.
     """
     ours, theirs = (
         set(sorted(filter(is_content_word, counts), key=lambda word: (-counts[word], word))[:size])
@@ -145,7 +145,7 @@ def vocabulary_overlap(source: Counter[str], target: Counter[str], size: int = V
 
 
 def domain_warnings(role: str, name: str, labelled: LabelledDomain, statistics: Mapping[str, Any]) -> list[str]:
-    """Warn of what is odd about one data set in any run, given its ``domain_statistics``."""
+    """Warn of oddities of one data set in any run, given its ``domain_statistics``."""
     who = f"The {role} {name!r}"
     return [
         *labelled.repairs.warnings,
@@ -155,7 +155,7 @@ def domain_warnings(role: str, name: str, labelled: LabelledDomain, statistics: 
 
 
 def data_warnings(domains: Mapping[str, Domain], labelled: Labelled, statistics: Mapping[str, Any]) -> list[str]:
-    """Warn of what makes data sets unfit for this run or its scores, given by role with their ``domain_statistics``."""
+    """Warn of problems of data sets for this run or its scores, given by role with their ``domain_statistics``."""
     found: list[str] = []
     for role, domain in labelled.items():
         who = f"The {role} {domains[role].name!r}"
@@ -179,12 +179,12 @@ def data_warnings(domains: Mapping[str, Domain], labelled: Labelled, statistics:
 
 
 def alike_type_warnings(alike: Sequence[str]) -> list[str]:
-    """Warn of types that seem to be one under two names, given as pairs for ``--map-types``."""
+    """Warn of types that seem to be the same under two names, given as pairs for ``--map-types``."""
     if not alike:
         return []
     mapped = ",".join(alike[:LISTED_TYPES]) + ",…" * (len(alike) > LISTED_TYPES)
     return [
-        "Types of the source and the target that are named alike count as different ones. If they mean the same:"
+        "Types of the source and the target with similar names count as different. If they mean the same:"
         f" --map-types {mapped}"
     ]
 
@@ -201,7 +201,7 @@ def listed_type_warnings(types: Mapping[str, int], labelled: Labelled, *, alike_
     Args:
         types: Number of names by type.
         labelled: The data sets.
-        alike_is_known: True if a type is known, too, where a data set has one that is named alike.
+        alike_is_known: True if a type counts as known when a data set has one with a similar name.
     """
     known = {name for domain in labelled.values() for name in domain.types}
     alike = match_types(list(types), list(known)) if alike_is_known else {}
@@ -217,23 +217,23 @@ def listed_type_warnings(types: Mapping[str, int], labelled: Labelled, *, alike_
 
 
 def score_warnings(who: str, statistics: Mapping[str, Any], split: str) -> Iterator[str]:
-    """Warn of what changes the meaning of scores on dev or test: repeated sentences, and entities that are missing."""
+    """Warn of what changes the meaning of scores on dev or test: repeated sentences and missing entities."""
     counts = statistics["splits"].get(split, {})
     if counts and not counts["entities"]:
-        yield f"{who}: {split} has no entity: every tag is O, so {WITHOUT_ENTITIES[split]}."
+        yield f"{who}: {split} has no entities: every tag is O, so {WITHOUT_ENTITIES[split]}."
     if statistics["dev_is_test"] and split == "dev":
         return
     if repeated := statistics["shared_sentences"].get(f"{split} in train"):
         yield f"{who}: {repeated} of {counts['sentences']} {split} sentences are in train, word for word."
     if statistics["dev_is_test"]:
-        yield f"{who}: dev equals test, so scores on test are of sentences that chose the epoch."
+        yield f"{who}: dev equals test, so scores on test are those of sentences that chose the epoch."
     train = statistics["splits"].get("train", {"entities": {}})["entities"]
     if split == "test" and counts and counts["entities"] and (unscored := set(train) - set(counts["entities"])):
         yield f"{who}: types of train that test lacks, so that no score shows them: {', '.join(sorted(unscored))}."
 
 
 def _split_warnings(who: str, labelled: LabelledDomain) -> Iterator[str]:
-    """Warn of sentences or columns that were likely meant in another way."""
+    """Warn of sentences or columns that were probably read wrongly."""
     for split, sentences in labelled.splits.items():
         words = [word for sentence in sentences for word in sentence.words]
         numbers = sum(word.isdecimal() for word in words)
@@ -248,7 +248,7 @@ def _split_warnings(who: str, labelled: LabelledDomain) -> Iterator[str]:
                 " each?"
             )
         if len(words) == len(sentences) >= FEWEST:
-            yield f"{who}: every sentence of {split} is a single word: does an empty line stand after each word?"
+            yield f"{who}: every sentence of {split} is a single word: is there an empty line after each word?"
         elif len(words) == len("".join(words)) >= FEWEST > 2 * len(cut_words("".join(words[:FEWEST]))):
             yield f"{who}: every word of {split} is a single letter, and predict cuts text into whole words."
 
@@ -257,7 +257,7 @@ def _type_warnings(who: str, labelled: LabelledDomain, statistics: Mapping[str, 
     """Warn of splits without entities, of types that differ by case only, and of types that train lacks."""
     entities = {split: counts["entities"] for split, counts in statistics["splits"].items()}
     if "train" in entities and not entities["train"]:
-        yield f"{who}: train has no entity: every tag is O, so {WITHOUT_ENTITIES['train']}."
+        yield f"{who}: train has no entities: every tag is O, so {WITHOUT_ENTITIES['train']}."
     alike: dict[str, list[str]] = {}
     for name in labelled.types:
         alike.setdefault(name.casefold(), []).append(name)
@@ -284,7 +284,7 @@ def _type_warnings(who: str, labelled: LabelledDomain, statistics: Mapping[str, 
 
 
 def _word_warnings(who: str, labelled: LabelledDomain) -> list[str]:
-    """Warn of labelled words that plain text cuts in another way: a tagger trained on them meets other words later."""
+    """Warn of labelled words that plain text cuts differently: a tagger trained on them meets other words later."""
     counts = Counter(
         word for sentences in labelled.splits.values() for sentence in sentences for word in sentence.words
     )
@@ -295,7 +295,7 @@ def _word_warnings(who: str, labelled: LabelledDomain) -> list[str]:
     word = max(cut, key=lambda each: cut[each])
     pieces = " ".join(cut_words(word))
     return [
-        f"{who}: {100 * share:.1f} % of its words are cut in another way in plain text, as {word!r} -> {pieces!r}, by"
+        f"{who}: {100 * share:.1f} % of its words are cut differently in plain text, as {word!r} -> {pieces!r}, by"
         " raw text and predict alike. Label words as they are cut there, or give predict words: CoNLL, or JSONL with"
         " words."
     ]

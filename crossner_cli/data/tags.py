@@ -1,7 +1,7 @@
-"""Tags and spans: every scheme is read by one rule, the package itself writes BIO and BIOES only.
+"""Tags and spans: every scheme is read by one rule; only BIO and BIOES are written.
 
-The rule is conlleval's (Tjong Kim Sang 2000), which reads IOB1, IOB2 and BIOES alike: a chunk starts at
-``B`` or ``S``, or wherever the type changes or nothing was open, and ends before the next start or ``O``.
+The rule is conlleval's (Tjong Kim Sang 2000), the same for IOB1, IOB2 and BIOES: a chunk starts at ``B`` or ``S``, or
+wherever the type changes or nothing was open, and ends before the next start or ``O``.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S", "M": "I"
 
 # Other ways to write a tag: B_PER, b-PER, B:PER, PER-B, and a prefix alone.
 _OTHER_FORM = re.compile(r"([BIESLUM])(?:[-_:/.](.+))?|(.+)[-_:/.]([BIESLUM])", re.IGNORECASE)
-UNNAMED = "entity"  # the type of tags that name none
+UNNAMED = "entity"  # the type of tags without a type
 OTHER_TAG = "tag written in another way: B_person, person-B or B-person|B-place read as B-person, B as B-entity"
 
 # Unicode categories of control characters, line and paragraph separators, and halves of a character.
 STEERING = ("Cc", "Zl", "Zp", "Cs")
-MOST_TYPES = 5_000  # of a stored tag set; which tags may follow each other takes minutes to find for more
-TYPE_HINT = "The name of an entity type is not empty, begins and ends in no space and has no control characters."
+MOST_TYPES = 5_000  # most types of a stored tag set; with more, finding legal tag sequences takes minutes
+TYPE_HINT = "The name of an entity type is not empty, and has no space at its ends and no control characters."
 
 
 class Span(NamedTuple):
@@ -59,7 +59,7 @@ def split_tag(tag: str) -> tuple[str, str]:
 
 
 def is_tag(text: str) -> bool:
-    """Return whether a text is a tag whose type has no control characters and begins and ends in no space."""
+    """Return whether a text is a tag whose type has no control characters and no space at its ends."""
     try:
         _, entity_type = split_tag(text)
     except ValueError:
@@ -71,7 +71,7 @@ def is_tag(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def read_tag(text: str) -> str:
-    """The tag that a text stands for, perhaps in another form (``B_PER``, ``PER-B``, ``B``); empty if it is not one."""
+    """Read the tag that a text stands for, perhaps in another form (``B_PER``, ``PER-B``, ``B``); empty without one."""
     if text == OUTSIDE.lower():
         return OUTSIDE
     found = None if is_tag(text) else _OTHER_FORM.fullmatch(text)
@@ -80,7 +80,7 @@ def read_tag(text: str) -> str:
 
 
 def are_tags(values: Iterable[str]) -> bool:
-    """Return whether texts are tags in another form, not names of types that look like it (``B_cell``)."""
+    """Return whether texts are tags in another form, not names of types that look similar (``B_cell``)."""
     tags = {tag for tag in map(read_tag, values) if tag not in ("", OUTSIDE)}
     prefixes = {tag[0] for tag in tags}
     is_enough = len(tags) > 1 or types_of([tags]) == (UNNAMED,)
@@ -92,7 +92,7 @@ def are_tags(values: Iterable[str]) -> bool:
 
 
 def first_tag(text: str) -> str:
-    """The first tag but O of several that are joined by ``;`` or ``|``; any other text as it is."""
+    """Return the first tag, except O, of several joined by ``;`` or ``|``; other texts as they are."""
     parts = text.replace("|", ";").split(";")
     if len(parts) > 1 and all(map(is_tag, parts)):
         return next((part for part in parts if part != OUTSIDE), OUTSIDE)
@@ -135,12 +135,12 @@ def to_tags(spans: Iterable[Span], length: int, scheme: Scheme = "bio") -> list[
 
 
 def scheme_shown(sentences: Iterable[Sequence[str]]) -> Scheme:
-    """BIOES if any tag is an ``E-`` or ``S-`` (in BILOU ``L-`` or ``U-``), else BIO."""
+    """Return Return BIOES if any tag is an ``E-`` or ``S-`` (in BILOU ``L-`` or ``U-``), else BIO."""
     return "bioes" if any(tag[0] in "ESLU" for tags in sentences for tag in tags) else "bio"
 
 
 def illegal_positions(tags: Sequence[str], scheme: AnyScheme) -> list[int]:
-    """Positions of tags that cannot follow the one before (or, in BIOES, leave an entity unfinished)."""
+    """Find the positions of tags that cannot follow the one before (or, in BIOES, leave an entity unfinished)."""
     found = []
     previous, previous_type = OUTSIDE, ""
     for position, tag in enumerate([*tags, OUTSIDE]):
@@ -195,7 +195,7 @@ class TagSet:
         return len(self.tags)
 
     def type_numbers(self) -> list[int]:
-        """The type of each tag, (K,): 0 for O, k for the k-th of ``types``."""
+        """Return the type of each tag, (K,): 0 for O, k for the k-th of ``types``."""
         numbers = {entity_type: number for number, entity_type in enumerate(self.types, start=1)}
         return [0 if tag == OUTSIDE else numbers[split_tag(tag)[1]] for tag in self.tags]
 
@@ -207,15 +207,15 @@ class TagSet:
     def choose_domain(self, name: str, types: Iterable[str], *others: str) -> str:
         """Choose the domain under which a data set is tagged: the first that has all its types that the set knows.
 
-        Its own name comes first, but two folders may have one name and other types; then ``others``, then the set's
-        own order. If none fits, the result is not a name of any of its domains, for which all tags are allowed.
+        Its own name comes first, but two folders may have the same name and other types; then ``others``, then the
+        set's own order. If none fits, the result is not a name of any of its domains, for which all tags are allowed.
         """
         known = set(types).intersection(self.types)
         domains = (name, *others, *self.domains)
         return next((domain for domain in domains if known <= set(self.domains.get(domain, ()))), "")
 
     def legal_moves(self) -> tuple[list[bool], list[list[bool]], list[bool]]:
-        """Tags that may begin a sentence, (K,), pairs that may follow each other, (K, K), and tags that may end it."""
+        """Return which tags may begin a sentence, (K,), follow each other, (K, K), and end it, (K,)."""
         start = [0 not in illegal_positions([tag], self.scheme) for tag in self.tags]
         follow = [[1 not in illegal_positions([tag, then], self.scheme) for then in self.tags] for tag in self.tags]
         stop = [1 not in illegal_positions([tag], self.scheme) for tag in self.tags]
@@ -240,7 +240,7 @@ class TagSet:
         return [self.tags[number] for number in ids]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what ``from_json`` takes."""
+        """Make the record that ``from_json`` reads."""
         return {"scheme": self.scheme, "domains": {name: list(types) for name, types in self.domains.items()}}
 
     @classmethod
@@ -264,6 +264,6 @@ class TagSet:
 
 
 def types_of(*sides: Sequence[Iterable[str]]) -> tuple[str, ...]:
-    """The entity types in tags, in alphabetical order."""
+    """List the entity types in tags, in alphabetical order."""
     tags = {tag for side in sides for tag in set(chain.from_iterable(side))}
     return tuple(sorted({split_tag(tag)[1] for tag in tags} - {""}))

@@ -1,8 +1,8 @@
 """Plain text to words and sentences, with character offsets.
 
 Words are cut as in the CoNLL and Penn corpora that taggers are trained on: punctuation stands alone, hyphenated words
-stay whole, clitics come off (``company 's``, ``do n't``), abbreviations keep their dot. Text that was cut so before
-keeps its words. Scripts without spaces: Han and Kana are read character by character, Thai, Lao, Khmer and Burmese
+stay whole, clitics come off (``company 's``, ``do n't``), abbreviations keep their dot. Text that is already cut like
+this keeps its words. Scripts without spaces: Han and Kana are read character by character, Thai, Lao, Khmer and Burmese
 letter by letter, each with its marks. Every pattern reads each character a bounded number of times.
 """
 
@@ -51,7 +51,7 @@ MARKS = "\u00ad\U000e0001-\U000e01ef" + _ranges(
 )
 ONE_BY_ONE = "\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 ONE_BY_ONE += "\uff66-\uff9f\U00020000-\U0003ffff"
-# Thai, Lao, Burmese and Khmer, but for two vowels that belong to the letter before them, as marks do.
+# Thai, Lao, Burmese and Khmer, except two vowels that belong to the letter before them, as marks do.
 _SPACELESS = [*range(0xE00, 0xF00), *range(0x1000, 0x10A0), *range(0x1780, 0x1800)]
 ONE_BY_ONE += _ranges([code for code in _SPACELESS if chr(code).isalpha() and code not in (0xE33, 0xEB3)])
 MARKS += "\u0e33\u0eb3"
@@ -102,7 +102,7 @@ _ACRONYM = re.compile(r"[^\W\d_]{1,3}(?:\.[^\W\d_]{1,2})++")
 _NUMBER_FOLLOWS = re.compile(r"\s{0,2}[#(]?\w?\d")
 _LINE_ENDS = re.compile(rf"[{_CLOSERS}]*+[^\S\n]*+(?:\n|\Z)")
 
-# Listed in lower case: any case; listed with a capital: only so.
+# Those in lower case are found in any case; those with a capital only as they are.
 _TITLES = _set(
     "mr mrs ms messrs mme mlle dr prof rev fr hon gen col lt sgt cpl capt cmdr cdr adm maj pvt gov sen rep pres supt "
     "st ste mt ft vs v cf viz approx esp incl resp feat"
@@ -225,7 +225,7 @@ def _closes(text: str, words: list[Word], position: int, quotes: dict[str, int])
 
 
 def _starts(word: str, is_apart: bool) -> bool:
-    """Return whether a word may start a sentence: it is no lower-case word and no mark that needs one before it."""
+    """Return whether a word may start a sentence: it is not a lower-case word or a mark that needs one before it."""
     first = word[1] if word[0] in "@#" and len(word) > 1 else word[0]
     return is_apart and not first.islower() and first not in STOPS and first not in ",;:)]}%'’"
 
@@ -241,7 +241,7 @@ def _may_end(words: list[Word], position: int) -> bool:
     previous, _, end = words[position - 1] if position else Word("", 0, start)
     if end == start:
         return True
-    # Text whose every mark is set apart has its decimal points, initials and titles set apart too.
+    # Text in which every mark is separate has its decimal points, initials and titles separate, too.
     if previous.isdecimal() and following[:1].isdecimal():
         return False
     is_short_form = (len(previous) == 1 and previous.isupper()) or previous.lower() in _TITLES

@@ -27,12 +27,12 @@ def find_type_maps(
 
     Args:
         text: The value of ``--map-types``: pairs as ``person=PER``, and ``auto`` to rename what is named alike, too.
-        types: The types of each data set but the target, by its name.
+        types: The types of each data set except the target, by its name.
         target: Those of the target; None without one.
 
     Returns:
-        The new names of types for each data set, by its name; and pairs, as ``--map-types`` takes them, of types that
-        are named alike but not renamed.
+        The new names of types for each data set, by its name; and pairs, as ``--map-types`` takes them, of types with
+        similar names that are not renamed.
 
     Raises:
         CrossNERError: A pair is malformed or names no type, or names are to be matched without a target.
@@ -55,7 +55,7 @@ def find_type_maps(
 def parse_type_maps(text: str, types: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
     """Read new names of entity types: ``old=new`` pairs separated by commas; ``O`` as the new name drops a type.
 
-    ``NAME:old=new`` renames a type of one data set, and without a name it is of all that have it.
+    ``NAME:old=new`` renames a type of one data set, and without a name it applies to all that have the type.
 
     Args:
         text: The pairs.

@@ -1,4 +1,4 @@
-"""Files of documents without labels, and the formats that they are read in."""
+"""Files of documents without labels, and their formats."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ FORMATS_HINT = (
     f"Text, columns (CoNLL), Parquet and JSONL are read. In JSONL, {DOCUMENT_HINT[0].lower()}{DOCUMENT_HINT[1:]}"
 )
 JSON_START = re.compile(r'\s*\[?\s*\{\s*"')
-# Lines that tell whether a file that is called text is text.
+# Lines that show whether a file named as text is text.
 HEAD, FEWEST_ROWS = 20, 3
 
 
 def format_of_file(name: str | Path) -> str:
-    """The name of the format that the ending of a file's name stands for."""
+    """Return the name of the format for the ending of a file's name."""
     return ENDINGS.get(Path(name).suffix.lower(), "text")
 
 
@@ -61,9 +61,9 @@ def read_documents(
 
     Args:
         lines: The content as bytes.
-        name: The file's name, for messages; its ending tells the format.
-        repairs: Counts repairs, and notes how a file was read whose name does not tell.
-        input_format: The format, if neither the ending nor the first lines tell it.
+        name: The file's name, for messages; its ending shows the format.
+        repairs: Counts repairs, and notes how a file was read whose name does not show it.
+        input_format: The format; None finds it by the ending or the first lines.
         column: The column of CSV or key of JSONL that holds the text.
         cut: Finds the sentences and words of a text.
         path: The file; None for a stream.
@@ -84,7 +84,7 @@ def read_documents(
 
 
 def _recognise(name: str, head: Sequence[str]) -> str:
-    """The format of a file by its first lines; refuse one that would be tagged as if it were text."""
+    """Find the format of a file by its first lines; refuse one that would be tagged as if it were text."""
     other = NEVER_READ.get(Path(name).suffix.lower()) or ("JSON" if JSON_START.match("".join(head)) else None)
     found = format_of(head)
     if other is not None and found == "text":
@@ -95,7 +95,7 @@ def _recognise(name: str, head: Sequence[str]) -> str:
 
 
 def format_of(head: Sequence[str]) -> str:
-    """The format that the first lines of a file look like: JSONL, rows of a word and a tag, or text."""
+    """Find the format that the first lines of a file look like: JSONL, rows of a word and a tag, or text."""
     lines = [stripped for line in head if (stripped := line.strip())]
     if lines and all(map(_is_record, lines)):
         return "jsonl"

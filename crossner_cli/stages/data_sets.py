@@ -35,7 +35,7 @@ def find_sets(options: PrepareData) -> dict[str, Domain]:
     for part in sorted(sets, key=lambda part: part != "target"):
         domain, other = sets[part], taken.get(sets[part].name)
         if other is not None and part.startswith("source-") and other.files == domain.files:
-            raise CrossNERError(f"--source {domain.name} is there twice.", hint="Give it once.")
+            raise CrossNERError(f"--source {domain.name} occurs twice.", hint="Give it once.")
         renames = options.map_types not in (None, AUTO)
         if other is not None and (other.files != domain.files or renames or part != "source"):
             sets[part] = dataclasses.replace(domain, name=f"{domain.name}-{part}")

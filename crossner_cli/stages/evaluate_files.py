@@ -184,7 +184,7 @@ def _describe_files(gold: Path, predictions: Path, files: ScoredFiles) -> Evalua
         set(types_of([sentence.tags or () for sentence in side])) for side in (files.gold, files.predicted)
     )
     scores = files.scored.scores
-    warnings = [] if gold_types else [f"{gold} has no entity: every tag is O, so {WITHOUT_ENTITIES['test']}."]
+    warnings = [] if gold_types else [f"{gold} has no entities: every tag is O, so {WITHOUT_ENTITIES['test']}."]
     if gold_types and files.gold == files.predicted:
         warnings.append(
             f"Every tag of {predictions} equals that of {gold}. If it has a column of gold tags beside its predictions,"

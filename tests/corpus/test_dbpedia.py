@@ -55,7 +55,9 @@ def test_labels_of_typed_entities_become_names(tmp_path):
         "labels_of_untyped": 1,
         "labels_without_content": 0,
     }
-    assert notices[-1].startswith("RDF lists: 3 typed entities, 4 labels in 'en', 3 names written; 1 labels are of no")
+    assert notices[-1].startswith(
+        "RDF lists: 3 typed entities, 4 labels in 'en', 3 names written; 1 labels belong to no"
+    )
 
 
 @pytest.mark.parametrize(("ending", "pack"), [("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress)])

@@ -116,8 +116,8 @@ def test_lists_are_checked_before_a_dump_is_read(inputs):
     assert "names.tsv:2" in refusal(inputs, **options).problem
     (inputs / "names.tsv").write_text("Ada\tsinger\n")
     assert "types poet" in refusal(inputs, **options, specialised_types="poet").problem
-    assert "this is no XML" in refusal(inputs, **options, specialised_types="singer").problem
-    assert "this is no XML" in refusal(inputs, **options, specialised_types="poet", corpus_level="entity").problem
+    assert "it is not XML" in refusal(inputs, **options, specialised_types="singer").problem
+    assert "it is not XML" in refusal(inputs, **options, specialised_types="poet", corpus_level="entity").problem
 
 
 def test_the_training_sentences_are_a_list_of_names(inputs):

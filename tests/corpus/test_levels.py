@@ -240,7 +240,7 @@ def test_paths_that_cannot_be_read_are_known_problems(tmp_path):
     with pytest.raises(CrossNERError, match="Is a directory"):
         read_names([tmp_path])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CrossNERError, match="empty holds no file of raw text"):
+    with pytest.raises(CrossNERError, match="empty holds no files of raw text"):
         write(tmp_path / "empty", None, tmp_path / "out")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     for path in (tmp_path / "missing.txt", tmp_path / "loop", tmp_path / ("x" * 300), Path(__file__) / "below"):

@@ -63,7 +63,7 @@ def test_the_mentions_of_a_level_are_its_names(level):
     names = [["Ada Lovelace", "New York"], ["York", "New York Times"], ["Ada", "Ada Lovelace"]]
     assert found == [(line, name) for line in range(60) for name in names[line % 3]]
     level.with_suffix(".mentions").write_bytes(b"x" * 13)
-    with pytest.raises(CrossNERError, match="13 bytes are no whole number of mentions"):
+    with pytest.raises(CrossNERError, match="13 bytes are not a whole number of mentions"):
         MentionedLines(level.with_suffix(".mentions"))
 
 

@@ -133,8 +133,8 @@ def test_bytes_that_are_not_utf8_are_told_with_their_line(tmp_path, ending):
     ("line", "said"),
     [
         ('{"text": "Bob"', "not a JSON object"),
-        ('["Bob"]', "no JSON object"),
-        ('{"text": "Bob", "text": "Eve"}', "(the key 'text' is there twice)"),
+        ('["Bob"]', "not a JSON object"),
+        ('{"text": "Bob", "text": "Eve"}', "(the key 'text' occurs twice)"),
         ("[" * 10**5, "not a JSON object"),
         ('{"text": 1}', "a value of type int"),
         ('{"text": "\\ud83d"}', "half a surrogate pair"),
@@ -250,7 +250,7 @@ def test_stages_of_run_directories_in_a_folder_are_no_raw_text_of_it(tmp_path):
     assert find_corpus_files([tmp_path]).files == [tmp_path / "a.txt", stage / "domain.txt"]
     assert digest_corpus(tmp_path) != before
     make_stage(tmp_path / "other" / "prepare-data")
-    with pytest.raises(CrossNERError, match=r"holds no file of raw text \(\*.txt, \*.jsonl"):
+    with pytest.raises(CrossNERError, match=r"holds no files of raw text \(\*.txt, \*.jsonl"):
         find_corpus_files([tmp_path / "other"])
 
 

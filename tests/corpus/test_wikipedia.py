@@ -130,10 +130,10 @@ def test_what_is_no_dump_or_would_fill_the_memory_is_refused(tmp_path, monkeypat
     page_of_entity = "<mediawiki><page><title>&e19;</title></page></mediawiki>"
     for content, said in (
         (b"<html><body/></html>", "root is <html>"),
-        (b"no XML at all", "this is no XML"),
+        (b"no XML at all", "it is not XML"),
         (b"", "cut off"),
-        (b"<mediawiki><page></mediawiki>", "this is no XML"),
-        (b"<mediawiki>\xff</mediawiki>", "this is no XML"),
+        (b"<mediawiki><page></mediawiki>", "it is not XML"),
+        (b"<mediawiki>\xff</mediawiki>", "it is not XML"),
         (
             f'<!DOCTYPE mediawiki [<!ENTITY e0 "harp">{entities}]>\n{page_of_entity}'.encode(),
             "declares a document type",

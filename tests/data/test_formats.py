@@ -232,7 +232,9 @@ class TestTextsWithPlaces:
     def test_the_same_text_with_other_labels_is_a_warning_with_the_first_lines(self, tmp_path) -> None:
         lines = [{"text": TEXT, "label": SPANS[:1]}, {"text": TEXT, "label": SPANS}, {"text": TEXT, "label": SPANS[:1]}]
         path = written(tmp_path, lines)
-        assert f"1 sentences stand in a split again with other labels (first: {path}:2)." in read(path).repairs.warnings
+        assert (
+            f"1 sentences are repeated in a split with other labels (first: {path}:2)." in read(path).repairs.warnings
+        )
 
     def test_doccano_names_its_text_data_and_numbers_as_labels_are_refused_with_the_reason(self, tmp_path) -> None:
         assert read(written(tmp_path, [{"id": 1, "data": TEXT, "label": SPANS}])).splits["train"] == GOLD
@@ -526,7 +528,7 @@ class TestHuggingFace:
         first, second = read_domain(found.files).splits["train"]
         assert (first.words[-1], second.words[-1], first.tags) == ("!", "!!", GOLD[0].tags)
         for address in ("hf://datasets/someone", "hf://datasets/../x/y", "hf://datasets/a/b/../c"):
-            with pytest.raises(CrossNERError, match="names no data set of the hub"):
+            with pytest.raises(CrossNERError, match="is not the address of a data set on the hub"):
                 find_domain(address)
 
 

@@ -37,7 +37,7 @@ def test_lists_are_read_as_words(tmp_path: Path) -> None:
     assert names.finder.find(("I", "saw", "Dr.", "No", "and", "Dr.", "Who")) == [(2, 4)]
     assert names.list_types() == "film (1 names), music org (1 names), person (1 names), pub (1 names)"
     path.write_text("\n \n", encoding="utf-8")
-    with pytest.raises(CrossNERError, match=r"names.tsv: no name was found"):
+    with pytest.raises(CrossNERError, match=r"names.tsv: there are no names"):
         read_names([path])
     entries = [f"Ada{number}\tclass{number}" for number in range(100)] + ["Bob\tperson", "Eve\tperson"]
     path.write_text("\n".join(entries), encoding="utf-8")

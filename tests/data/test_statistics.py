@@ -166,15 +166,15 @@ FAULTS = {
     ),
     "dev-is-test": (
         {"target/test": "x1\tB-dish\n"},
-        "The target 'target': dev equals test, so scores on test are of sentences that chose the epoch.",
+        "The target 'target': dev equals test, so scores on test are those of sentences that chose the epoch.",
     ),
     "no-entity": (
         {"source/train": rows("Rome"), "source/dev": rows("Paris")},
-        "The source 'source': train has no entity: every tag is O, so nothing can be learnt from it.",
+        "The source 'source': train has no entities: every tag is O, so nothing can be learnt from it.",
     ),
     "words-as-sentences": (
         {"source/train": "\n".join(rows(f"w{number}") for number in range(20)) + "\nRome\tB-location\n"},
-        "The source 'source': every sentence of train is a single word: does an empty line stand after each word?",
+        "The source 'source': every sentence of train is a single word: is there an empty line after each word?",
     ),
     "letters-as-words": (
         {"source/train": rows(*"ItrainedinParisandIstayed") + "\nR\tB-location\n"},
@@ -186,7 +186,7 @@ FAULTS = {
     ),
     "no-entity-in-test": (
         {"target/test": rows("y1")},
-        "The target 'target': test has no entity: every tag is O, so no score of it means anything.",
+        "The target 'target': test has no entities: every tag is O, so its scores mean nothing.",
     ),
     "case": (
         {"target/train": "a\tB-dish\nb\tB-Dish\n"},
@@ -195,12 +195,12 @@ FAULTS = {
     "untrained": ({"target/test": "y1\tB-drink\n"}, "The target 'target': types that train does not show: drink."),
     "case-of-both": (
         {"target/test": "y1\tB-Location\n"},
-        "Types of the source and the target that are named alike count as different ones. If they mean the same:"
+        "Types of the source and the target with similar names count as different. If they mean the same:"
         " --map-types location=Location",
     ),
     "abbreviation": (
         {"target/test": "y1\tB-LOC\n"},
-        "Types of the source and the target that are named alike count as different ones. If they mean the same:"
+        "Types of the source and the target with similar names count as different. If they mean the same:"
         " --map-types location=LOC",
     ),
     "typing-error": (
@@ -234,7 +234,7 @@ FAULTS = {
     ),
     "words": (
         {"target/test": "糖尿病\tB-dish\n"},
-        "The target 'target': 8.3 % of its words are cut in another way in plain text, as '糖尿病' -> '糖 尿 病', by"
+        "The target 'target': 8.3 % of its words are cut differently in plain text, as '糖尿病' -> '糖 尿 病', by"
         " raw text and predict alike. Label words as they are cut there, or give predict words: CoNLL, or JSONL with"
         " words.",
     ),

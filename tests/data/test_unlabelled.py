@@ -150,7 +150,7 @@ def test_csv_needs_the_column_of_its_text() -> None:
     with pytest.raises(CrossNERError, match="has no column 'text': id, body") as caught:
         read(b"id;body\n1;Anna\n", name="in.csv")
     assert "--text-column NAME" in caught.value.hint
-    with pytest.raises(CrossNERError, match="two columns of one name"):
+    with pytest.raises(CrossNERError, match="two columns of the same name"):
         read(b"id,text,id\n", name="in.csv")
     assert read(b"", name="in.csv") == read(b"text\n", name="in.csv") == []
 

@@ -234,7 +234,7 @@ def test_two_files_need_no_run_and_no_engine(tmp_path):
     assert "differ by case only" in warning and model["extra_types"] == ["song"]
     gold.write_text(tag_columns("O O", "O"))
     manifest, said = go(none, None, gold=gold, predictions=predictions)
-    assert f"{gold} has no entity: every tag is O, so no score of it means anything." in said
+    assert f"{gold} has no entities: every tag is O, so its scores mean nothing." in said
     scores = next(block for block in make_tables(manifest) if isinstance(block, Table))
     assert ("entities", "0") in scores.rows
     assert not none.path.exists()

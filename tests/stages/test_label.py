@@ -216,7 +216,7 @@ def test_teachers_that_cannot_label_are_refused(run, texts, tmp_path, teachers, 
         (["--select", "dense"], "has no effect without --sentences"),
         (["--select", "dense", "--sentences", "2"], "--select dense counts listed names, and none are given"),
         (["nowhere.txt"], "There is no file or folder nowhere.txt"),
-        (["/dev/null"], "/dev/null is no plain file and no folder"),
+        (["/dev/null"], "/dev/null is neither a plain file nor a folder"),
         (["--gpus", "0"], "--gpus 0"),
     ],
 )

@@ -103,7 +103,7 @@ def test_several_sources_are_one_domain_and_silver_is_the_targets(run, tmp_path)
     with pytest.raises(CrossNERError, match="the target has no type place") as caught:
         prepare(run, target=str(tmp_path / "a"), silver=str(tmp_path / "silver"))
     assert "--map-types silver:place=O drops it" in caught.value.hint
-    with pytest.raises(CrossNERError, match="a is there twice"):
+    with pytest.raises(CrossNERError, match="a occurs twice"):
         prepare(run, source=[str(tmp_path / "a")] * 2)
 
 
@@ -176,7 +176,7 @@ def test_several_files_are_one_target_and_unread_files_of_a_folder_are_named(run
     notices = [each.text for each in prepare_data.run(run, options) if isinstance(each, Notice)]
     assert "target food: train read as one from 2 files (train.txt, more.txt)." in notices
     assert "source news: not read of the folder: 1 files (old.txt)." in notices
-    assert any("a later file of the split has" in notice for notice in notices)
+    assert any("also in a later file of the split" in notice for notice in notices)
     assert sorted(words(run, "target", "train")) == sorted([*(f"w{number}" for number in range(10)), "new"])
     assert status.changed_files(run.read("prepare-data")) == []
     (tmp_path / "more.txt").write_text("new\tB-dish\n")
@@ -214,8 +214,8 @@ def test_warnings_are_kept_in_the_result(run, folders):
         "The source 'news': train has 2 sentences with 1 entities, too few to learn from.",
         "The target 'food': types that train does not show: Location.",
         "The target 'food': 1 of 2 test sentences are in train, word for word.",
-        "The target 'food': dev equals test, so scores on test are of sentences that chose the epoch.",
-        "Types of the source and the target that are named alike count as different ones. If they mean the same:"
+        "The target 'food': dev equals test, so scores on test are those of sentences that chose the epoch.",
+        "Types of the source and the target with similar names count as different. If they mean the same:"
         " --map-types location=Location",
     ]
 
@@ -372,5 +372,5 @@ def test_a_pipe_is_refused_at_once_since_inputs_are_read_more_than_once(run, fol
     os.mkfifo(tmp_path / "pipe")  # whoever reads it waits
     (tmp_path / "raw.txt").write_text("Rome\n")
     options = {"corpus": [tmp_path / "raw.txt"], role: [tmp_path / "pipe"]}
-    with pytest.raises(CrossNERError, match="pipe is no plain file"):
+    with pytest.raises(CrossNERError, match="pipe is neither a plain file"):
         prepare(run, **folders, **options)

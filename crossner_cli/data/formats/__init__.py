@@ -1,1 +1,1 @@
-"""Files of labelled sentences, one module a family of formats."""
+"""Files of labelled sentences, one module per family of formats."""

@@ -69,7 +69,7 @@ def _read(path: Path) -> str:
 
 
 def _read_line(line: str, text: str, place: str, repairs: Repairs) -> Entity | None:
-    """The entity of a line; None if it holds none."""
+    """Read the entity of a line; None without one."""
     if not line.strip() or line.startswith("#"):  # a note
         return None
     if not line.startswith("T"):
@@ -95,7 +95,7 @@ class BratWriter(Writer):
 
     @property
     def notes(self) -> list[str]:
-        """Return which types get other names."""
+        """Return a note on types that are renamed."""
         renamed = ((entity_type, name) for entity_type, name in brat_names(self.types).items() if name != entity_type)
         changed = ", ".join(f"{entity_type!r} as {name}" for entity_type, name in renamed)
         return [f"Type names of brat hold only letters, digits, - and _; written: {changed}."] if changed else []
@@ -106,7 +106,7 @@ class BratWriter(Writer):
         return [(CONFIGURATION, "\n".join(sections).encode())]
 
     def write(self, numbered: Sequence[tuple[int, TaggedDocument]], totals: Totals) -> list[Piece]:
-        """Write two files a document."""
+        """Write two files per document."""
         names = brat_names(self.types)
         return [piece for number, tagged in numbered for piece in _to_brat(tagged, number, totals, names)]
 
@@ -114,12 +114,12 @@ class BratWriter(Writer):
 def _to_brat(tagged: TaggedDocument, number: int, totals: Totals, names: Mapping[str, str]) -> list[Piece]:
     """Write a text file and its annotations.
 
-    An entity over several lines is given piece by piece, as ``T1<TAB>person 0 4;5 10<TAB>Anna Smith``. Its score is a
+    An entity over several lines is written piece by piece, as ``T1<TAB>person 0 4;5 10<TAB>Anna Smith``. Its score is a
     note: ``#1<TAB>AnnotatorNotes T1<TAB>score 0.9``. An entity without visible characters is left out and counted.
     """
     lines: list[str] = []
     for count, entity in enumerate(tagged.entities, start=1):
-        # brat wants the lines of an entity one by one.
+        # brat reads the lines of an entity one by one.
         parts = [match.span() for match in re.finditer(r"[^\r\n\t\v\f\x1c-\x1e\x85\u2028\u2029]+", entity["text"])]
         if not parts:
             totals.rewritten_words += 1
@@ -133,7 +133,7 @@ def _to_brat(tagged: TaggedDocument, number: int, totals: Totals, names: Mapping
 
 
 def brat_names(types: Sequence[str]) -> dict[str, str]:
-    """Give each entity type a name that brat allows, of letters, digits, hyphens and underscores; no two share one."""
+    """Give each entity type a unique name that brat allows, of letters, digits, hyphens and underscores."""
     names: dict[str, str] = {}
     for entity_type in types:
         taken = {*types, *names.values()} - {entity_type}

@@ -1,7 +1,6 @@
 """Columns of words and tags: CoNLL 2003 and its kin, CoNLL-U Plus, OntoNotes, GermEval, with comments and indices.
 
-Words stay as they are, U+00A0 and U+0085 included; what had to be repaired is counted. Tags keep the scheme of their
-file.
+Words stay as they are, U+00A0 and U+0085 included; repairs are counted. Tags keep the scheme of their file.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import OTHER_TAG, OUTSIDE, first_tag, is_tag, read_tag
 from crossner_cli.errors import BadLine
 
-# Stands for a word that is empty or white space: the row keeps its place and its tag.
+# Replaces a word that is empty or white space: the row keeps its place and its tag.
 NO_WORD = "\ufffd"
 WHITE_SPACE_BREAK = "white-space line read as the end of a sentence"
 EMPTY_WORD = "empty word replaced by U+FFFD"
@@ -43,7 +42,7 @@ SURFACE_ROW = "row of several words or of none (index 1-2 or 1.1) skipped"
 COLUMNS_HINT = "A line is word<TAB>tag, or word and tag separated by a space; an empty line ends a sentence."
 WORDS_HINT = f"{COLUMNS_HINT} For running text, give --input-format text."
 TAG_HINT = "A tag is O or prefix-type, as B-person; prefixes of IOB, BIOES, BILOU and BMES are read."
-MOST_FIELDS = 5  # of a row with spaces that is likely one; a line with more is likely text
+MOST_FIELDS = 5  # most columns of a row with spaces; a line with more is likely text
 
 
 def parse_columns(
@@ -56,16 +55,16 @@ def parse_columns(
 ) -> Iterator[Located]:
     """Read sentences in columns: the first is the word and the last its tag, or as a layout has it.
 
-    Columns are separated by tabs if the line has one, else by spaces. A line of spaces ends a sentence as an empty
-    one does; ``<TAB>O`` is a word that is empty. Rows of more or fewer columns than the others are counted; where
-    spaces separate, what a row has more is part of its word. A sentence with a bad line is left out whole. With a
-    layout, lines that begin with # and hold no tag are comments.
+    Columns are separated by tabs if the line has one, else by spaces. A line of spaces ends a sentence as an empty one
+    does; ``<TAB>O`` is an empty word. Rows of more or fewer columns than the others are counted; where spaces separate,
+    the surplus of a row is part of its word. A sentence with a bad line is left out. With a layout, lines that begin
+    with # and hold no tag are comments.
 
     Args:
         stream: Lines as bytes.
         name: The file's name, for messages.
         repairs: Counts repairs.
-        tags_required: Whether every word must have a tag; if not, a sentence without them has ``tags`` None.
+        tags_required: True if every word must have a tag; else a sentence without tags has ``tags`` None.
         layout: The columns of word and tag.
 
     Raises:
@@ -106,7 +105,7 @@ def parse_columns(
 
 
 class _Rows:
-    """Splits rows; remembers the tags already checked, and the type of a bracket that is open."""
+    """Splits rows; remembers the tags already checked, and the type of an open bracket."""
 
     def __init__(self, layout: Layout | None, tags_required: bool) -> None:
         self.layout, self.tags_required = layout, tags_required
@@ -114,11 +113,11 @@ class _Rows:
         self.form = layout.form if layout else "prefix"
         self.columns = (layout and layout.columns) or 0
         self.known = {OUTSIDE}
-        self.repaired = ""  # what was repaired in the last row
+        self.repaired = ""  # repairs in the last row
         self.open_type = ""
 
     def __call__(self, text: str) -> tuple[str, str, str | None]:
-        """The reason to skip a row, empty if there is none, its word, and its tag if there is one."""
+        """Return the reason to skip a row, or an empty text, its word, and its tag, if any."""
         self.repaired = ""
         if "\r" in text:
             raise BadLine(
@@ -152,7 +151,7 @@ class _Rows:
             after = self.word + more + 1
             if any(map(is_tag, fields[self.word + 1 : after])):
                 problem = f"found {len(fields)} columns in {abbreviate(text)}, where other rows have {self.columns}."
-                raise BadLine(problem, hint="Give every row as many columns, or separate them by tabs.")
+                raise BadLine(problem, hint="Give every row the same number of columns, or separate them by tabs.")
             fields = [*fields[: self.word], " ".join(fields[self.word : after]), *fields[after:]]
             self.repaired = SPACED_WORD
         if len(fields) == 1:
@@ -169,7 +168,7 @@ class _Rows:
         tag = self._to_tag(value if value in self.known else first_tag(value))
         if tag not in self.known and not is_tag(tag):
             if not self.tags_required:
-                problem = f"found {abbreviate(text)}, expected a word alone or a word and a tag."
+                problem = f"found {abbreviate(text)}, expected a word, or a word and a tag."
                 raise BadLine(problem, hint=WORDS_HINT)
             hint = f"{TAG_HINT} Numbers have no names." if tag.isdecimal() else TAG_HINT
             hint = f"{hint} Raw text is for --corpus, or for crossner label." if len(fields) > MOST_FIELDS else hint
@@ -185,7 +184,7 @@ class _Rows:
         return word, tag
 
     def _to_tag(self, value: str) -> str:
-        """The tag that a value stands for: ``person`` is I-person, ``(person*`` begins one."""
+        """Return the tag that a value stands for: ``person`` is I-person, ``(person*`` begins an entity."""
         if self.form == "type" and value != OUTSIDE and not is_tag(value):
             return f"I-{value}"
         if self.form == "other":
@@ -204,7 +203,7 @@ class _Rows:
 
 
 def read_columns(path: Path, repairs: Repairs, chosen: Layout | None = None) -> Iterator[Located]:
-    """Read a file in the columns chosen, or in those that its first lines show; note which they are.
+    """Read a file in the columns chosen, or in those found in its first lines; note them.
 
     Raises:
         CrossNERError: A line is malformed.

@@ -26,7 +26,7 @@ def _read_rows(source: Source) -> Iterator[Record]:
     """Yield a mapping for each row, or a ``BadLine``. The first line names the columns.
 
     Raises:
-        CrossNERError: There is no such column, or two have one name.
+        CrossNERError: There is no such column, or two have the same name.
     """
     csv.field_size_limit(LONGEST_LINE)
     column = source.column
@@ -35,7 +35,7 @@ def _read_rows(source: Source) -> Iterator[Record]:
     rows = csv.DictReader(chain([head], lines), delimiter=max(SEPARATORS, key=head.count), strict=True)
     names = list(rows.fieldnames or ())
     if names.count(column) != 1 or len(set(names)) < len(names):
-        problem = f"has no column {column!r}" if column not in names else "has two columns of one name"
+        problem = f"has no column {column!r}" if column not in names else "has two columns of the same name"
         raise CrossNERError(f"{source.name} {problem}: {', '.join(names)}.", hint=COLUMN_HINT)
     while True:
         value: object

@@ -1,4 +1,4 @@
-"""doccano's exports, and what it imports."""
+"""doccano's exports and imports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _is_example(value: Any) -> bool:
 
 
 class DoccanoWriter(Writer):
-    """Writes an example a line; offsets count characters."""
+    """Writes one example per line; offsets count characters."""
 
     def write_document(self, tagged: TaggedDocument, totals: Totals) -> str:
         """Write an example; entities of white space are left out."""

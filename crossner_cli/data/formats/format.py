@@ -1,4 +1,4 @@
-"""What a format of labelled data is: how its files are recognised, read and written."""
+"""The description of a format: how its files are recognised, read and written."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Format:
-    """A format of files of sentences or documents; what it lacks is None.
+    """A format of files of sentences or documents; abilities that it lacks are None.
 
     Args:
-        name: Its name in options, as ``--labels-format`` and ``--format``.
+        name: Its name in options such as ``--labels-format`` and ``--format``.
         title: Its name for people.
-        unit: What its files hold, in the plural.
-        recognises: Returns how many values of a sample are of this format; the format of most is read.
+        unit: The name of what its files hold, in the plural.
+        recognises: Counts the values of a sample that are of this format; the format with most is read.
         reads: Reads a file or folder of labelled sentences or texts.
         writes: Writes tagged documents.
         reads_documents: Reads documents without labels.
         endings: Endings of the names of files that ``predict`` reads or writes in this format.
-        counts_utf16: Whether offsets count UTF-16 code units, not characters.
+        counts_utf16: True if offsets count UTF-16 code units, not characters.
         left_out: Repairs that leave out a whole text, with a word for each.
     """
 
@@ -85,12 +85,12 @@ ReadRecord = Callable[[Record, Repairs], Iterable[Item]]
 
 
 def count_values(is_in_format: Callable[[Any], bool]) -> Callable[[Sample], int]:
-    """Make a ``recognises`` for a format of JSON of a check of one value."""
+    """Make the ``recognises`` of a JSON format from a check of one value."""
     return lambda sample: sum(map(is_in_format, sample.values))
 
 
 def json_reader(read: ReadRecord, hint: str) -> Callable[[Path, Repairs], Iterator[Item]]:
-    """Make a ``reads`` for a format of JSON of a reader of one record; the hint shows the form of a record."""
+    """Make the ``reads`` of a JSON format from a reader of one record; the hint shows the form of a record."""
     return lambda path, repairs: read_each(read_records(path, repairs, hint), read, repairs)
 
 

@@ -44,7 +44,7 @@ class HtmlWriter(Writer):
 
 
 def _escape(text: str) -> str:
-    """Escape markup, keep line ends, and replace characters that HTML cannot hold or that turn a line by U+FFFD."""
+    """Escape markup, keep line ends, and replace characters that HTML cannot hold or that break a line by U+FFFD."""
     escaped = html.escape(figures.printable(text, keep="\t\n\r\u2028\u2029")).replace("\r", "&#13;")
     return re.sub(r"[\ufdd0-\ufdef\ufffe\uffff]", NO_WORD, escaped)
 

@@ -13,7 +13,7 @@ from crossner_cli.errors import CrossNERError
 
 HUB = "hf://datasets/"
 HUB_HINT = f"Write {HUB}OWNER/NAME, with @REVISION and /FOLDER if needed."
-# What is fetched of a data set: no scripts.
+# The files of a data set that are fetched: no scripts.
 PATTERNS = ["*.parquet", "*.json", "*.jsonl", "*.ndjson", "*.md", "*.txt", "*.conll", "*.tsv", "*.bio", "*.iob*"]
 PATTERNS += ["*.conllu", "*.conllup", "*.spacy"]
 
@@ -26,7 +26,7 @@ def fetch_from_hub(address: str) -> Path:
     """
     found = re.fullmatch(rf"{HUB}([\w.-]+/[\w.-]+)(?:@([\w./-]+?))?((?:/[\w.-]+)*)", address)
     if found is None or ".." in address:
-        raise CrossNERError(f"{address!r} names no data set of the hub.", hint=HUB_HINT)
+        raise CrossNERError(f"{address!r} is not the address of a data set on the hub.", hint=HUB_HINT)
     import huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -44,10 +44,10 @@ def fetch_from_hub(address: str) -> Path:
 
 
 def names_of_tags(path: Path) -> tuple[str, ...]:
-    """The names of tags that are numbers, from the ``dataset_infos.json`` or ``README.md`` nearest above a file.
+    """Find the names of tags that are numbers, in the ``dataset_infos.json`` or ``README.md`` nearest above a file.
 
     Returns:
-        The names in the order of their numbers; empty if no file tells them, or several orders are told.
+        The names in the order of their numbers; empty if no file has them, or several have different orders.
     """
     for folder in list(path.absolute().parents)[:3]:
         found = {names for features in _features_of(folder) if (names := names_in(features))}
@@ -57,7 +57,7 @@ def names_of_tags(path: Path) -> tuple[str, ...]:
 
 
 def _features_of(folder: Path) -> Iterator[Any]:
-    """The features of each configuration that a folder describes."""
+    """Read the features of each configuration that a folder describes."""
     infos, card = folder / "dataset_infos.json", folder / "README.md"
     if infos.is_file():
         try:
@@ -80,7 +80,7 @@ def _features_of(folder: Path) -> Iterator[Any]:
 
 
 def names_in(features: Any) -> tuple[str, ...]:
-    """The names of tags in features, as ``datasets`` writes them: a mapping, or the list of a card."""
+    """Find the names of tags in features, as ``datasets`` writes them: a mapping, or the list of a card."""
     if isinstance(features, list):
         features = {each.get("name"): each for each in features if isinstance(each, dict)}
     if not isinstance(features, dict):
@@ -93,7 +93,7 @@ def names_in(features: Any) -> tuple[str, ...]:
 
 
 def _class_names(feature: Any) -> tuple[str, ...]:
-    """The names of the class label somewhere inside a feature."""
+    """Find the names of the class label somewhere inside a feature."""
     if isinstance(feature, list):
         return next(filter(None, map(_class_names, feature)), ())
     if not isinstance(feature, dict):

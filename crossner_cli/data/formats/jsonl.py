@@ -61,7 +61,7 @@ def read_object(
     Args:
         record: The object.
         repairs: Counts what is left out.
-        find_names: Gives the names of tags that are numbers.
+        find_names: Returns the names of tags that are numbers.
         task_key: The key under which a tool keeps the number of a task.
 
     Raises:
@@ -92,19 +92,19 @@ def read_object(
 
 
 def _find_entities(record: dict[str, Any]) -> list[Any] | None:
-    """The list of entities of an object, under one of its names; None without any."""
+    """Find the list of entities of an object under one of its names; None without one."""
     lists: dict[str, list[Any]] = {key: record[key] for key in ENTITIES if isinstance(record.get(key), list)}
     filled = [key for key, entities in lists.items() if entities]
     if len(filled) > 1:
         raise BadLine(f"found entities in {filled[0]!r} and in {filled[1]!r}.", hint=f"Leave one out. {ENTITIES_HINT}")
     if filled:
         return lists[filled[0]]
-    is_prodigy = any(key in record for key in PRODIGY_KEYS)  # which leaves spans out where there are none
+    is_prodigy = any(key in record for key in PRODIGY_KEYS)  # which leaves spans out if there are none
     return next(iter(lists.values()), [] if is_prodigy else None)
 
 
 def read_entity(entity: Any) -> Entity:
-    """First character, the one after the last, and type."""
+    """Return the first character, the one after the last, and the type."""
     if isinstance(entity, dict):
         start, end, entity_type = (first_of(entity, keys) for keys in (STARTS, ENDS, TYPES))
         if isinstance(entity_type, list) and len(entity_type) == 1:
@@ -118,7 +118,7 @@ def read_entity(entity: Any) -> Entity:
 
 
 def parse_documents(records: Iterable[Record], source: Source) -> Iterator[Document]:
-    """Make documents of records; those without text or words, or that are a ``BadLine``, are refused or counted."""
+    """Make documents of records; a ``BadLine``, or one without text or words, is refused or counted."""
     for record in records:
         try:
             document = _document_of_value(record.value, source)
@@ -129,10 +129,10 @@ def parse_documents(records: Iterable[Record], source: Source) -> Iterator[Docum
 
 
 def _document_of_value(record: Any, source: Source) -> Document:
-    """Words as given, with their places in the text if there is one; else the text, cut into words.
+    """Return the given words, with their places in the text, if any; else the text cut into words.
 
-    A list of objects beside a text, as Prodigy's tokens are, holds no words. Of a task of Label Studio
-    the data are read.
+    A list of objects beside a text, such as Prodigy's tokens, holds no words. From a task of Label Studio the data are
+    read.
     """
     if isinstance(record, BadLine):
         raise record
@@ -182,7 +182,7 @@ def to_record(tagged: TaggedDocument, is_calibrated: bool) -> dict[str, Any]:
 
 
 class JsonlWriter(Writer):
-    """Writes an object a line."""
+    """Writes one object per line."""
 
     def write_document(self, tagged: TaggedDocument, totals: Totals) -> str:
         """Write ``to_record`` on one line."""

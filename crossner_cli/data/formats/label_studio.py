@@ -51,10 +51,10 @@ def _is_span(value: Any) -> bool:
 
 
 def read_tasks(path: Path, repairs: Repairs) -> Iterator[Item]:
-    """Read tasks; those that were skipped or that nobody labelled are left out and counted.
+    """Read tasks; skipped and unlabelled ones are left out and counted.
 
-    Of several annotations the last that was not cancelled counts. Of several labels on one span it is the first.
-    A task may have several labelled texts.
+    The last annotation that was not cancelled counts, and the first of several labels on one span. A task may have
+    several labelled texts.
 
     Raises:
         CrossNERError: A task is malformed.
@@ -104,7 +104,7 @@ def _read_minimal(record: Record, repairs: Repairs) -> Spans | None:
 
 
 def _make_texts(record: Record, spans: Spans, names: Sequence[str], repairs: Repairs) -> list[SpannedText]:
-    """The texts of a task, given the names of all texts that its file labels."""
+    """Make the texts of a task, given the names of all texts that its file labels."""
     data = record.value["data"] if is_task(record.value) else record.value
     texts = {key: value for key, value in data.items() if isinstance(value, str)}
     found: dict[str, dict[tuple[int, int], Entity]] = {name: {} for name in names if name in texts}
@@ -113,11 +113,11 @@ def _make_texts(record: Record, spans: Spans, names: Sequence[str], repairs: Rep
         given = [entity for entity in entities.values() if entity.text]
         if name not in texts and not given and len(texts) > 1 < len(names):
             problem = f"found labels of {name!r}, and the texts of the task are {', '.join(texts)}."
-            raise BadLine(problem, hint="Call the keys of the texts in the data as the labels do.")
+            raise BadLine(problem, hint="Give the texts in the data the names that the labels have for them.")
         key = name if name in texts else _find_key(data, given)
         if ADDRESS.fullmatch(texts[key]) and not (given and all(str(each.text) in texts[key] for each in given)):
             problem = f"found labels of a text that is elsewhere, at {abbreviate(texts[key])}."
-            raise BadLine(problem, hint=f"Put the text itself into the task, in place of its address, under {key!r}.")
+            raise BadLine(problem, hint=f"Put the text itself into the task instead of its address, under {key!r}.")
         found[key] = entities | found.get(key, {})
     found = found or {_find_key(data, []): {}}
     check_strings([texts[key] for key in found], "data", HINT)
@@ -148,7 +148,7 @@ def _make_entities(spans: Sequence[Any], record: Record, repairs: Repairs) -> di
 
 
 def _find_key(data: Mapping[str, Any], given: Sequence[Entity]) -> str:
-    """The key of the labelled text: the one that holds the texts of the entities, best at their places, or ``text``."""
+    """Find the key of the labelled text, which holds the texts of the entities, best at their places, or ``text``."""
     texts = {key: value for key, value in data.items() if isinstance(value, str)}
     if not texts:
         raise BadLine(f"found no text in the task, only {abbreviate(', '.join(data))}.", hint=HINT)
@@ -210,6 +210,6 @@ FORMAT = Format(
     count_values(is_export),
     read_tasks,
     LabelStudioWriter,
-    counts_utf16=True,  # its places are those of JavaScript
+    counts_utf16=True,  # its offsets are those of JavaScript
     left_out={SKIPPED_TASK: "skipped", UNLABELLED_TASK: "unlabelled"},
 )

@@ -22,7 +22,7 @@ def _is_record(value: Any) -> bool:
 
 
 def _read_record(record: Record, repairs: Repairs) -> list[SpannedText]:
-    """Read a document; extractions without a place, or placed by likeness, are left out and counted."""
+    """Read a document; extractions without a place, or with an approximate one, are left out and counted."""
     value = record.value if isinstance(record.value, dict) else {}
     text, extractions = value.get("text"), value.get("extractions") or []
     if not isinstance(text, str) or not isinstance(extractions, list):

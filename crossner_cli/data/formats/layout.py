@@ -1,4 +1,4 @@
-"""Where words and tags stand in the rows of a file, found from its first lines."""
+"""The columns of words and tags in a file, found from its first lines."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from crossner_cli.data.tags import OUTSIDE, are_tags, first_tag, is_tag, is_type
 from crossner_cli.errors import CrossNERError
 
 DOCSTART = "-DOCSTART-"
-# str.strip() would take U+00A0 and U+0085 too, which are words in published data.
+# str.strip() would strip U+00A0 and U+0085 too, which are words in published data.
 BLANK = " \t"
-SAMPLE = 20_000  # lines that tell the layout
-FEWEST_TAGS, FEWEST_OUTSIDE, MOST_TYPES = 0.9, 0.2, 100  # of a column that holds tags; types without prefix
+SAMPLE = 20_000  # lines that show the layout
+FEWEST_TAGS, FEWEST_OUTSIDE, MOST_TYPES = 0.9, 0.2, 100  # share of tags in a column of tags; types without prefix
 CHUNKS = frozenset(["NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP", "NX", "VX"])
 GLOBAL_COLUMNS = re.compile(r"#\s*global\.columns\s*=\s*(.+)")
 ONTONOTES, ONTONOTES_WORD, ONTONOTES_TAG = "#begin document", 3, 10
@@ -24,14 +24,14 @@ INDEX, INDEX_OF_OTHERS = re.compile(r"\d+$"), re.compile(r"\d+[-.]\d+$")
 
 @dataclass(frozen=True)
 class Layout:
-    """Where words and tags stand in the rows of a file.
+    """The columns of words and tags in a file.
 
     Args:
         word: Column of the word, from 0.
         tag: Column of the tag, from 0; -1: the last one.
         columns: Number of columns, None if it does not matter.
-        form: How tags are written: ``prefix`` (B-person), ``other`` (B_person), ``type`` (person) or ``brackets``.
-        has_index: Whether the first column counts the words of a sentence.
+        form: The form of tags: ``prefix`` (B-person), ``other`` (B_person), ``type`` (person) or ``brackets``.
+        has_index: True if the first column counts the words of a sentence.
         tag_columns: For the user: each column that holds tags, with its numbers of entities and types.
     """
 
@@ -43,7 +43,7 @@ class Layout:
     tag_columns: tuple[tuple[int, int, int], ...] = ()
 
     def describe(self) -> str:
-        """Describe what is read; with several columns of tags, all of them and how to choose."""
+        """Describe the columns read; with several columns of tags, all of them and how to choose."""
         form = {"type": " without prefixes: neighbours of one type are one entity", "brackets": " in brackets"}
         text = f"columns, word {self.word + 1}, tag {self.tag + 1 if self.tag >= 0 else 'in the last'}"
         text += form.get(self.form, "")
@@ -56,7 +56,7 @@ class Layout:
 
 
 def split_fields(text: str) -> list[str]:
-    """The columns of a row: separated by tabs if it has one, else by spaces."""
+    """Split a row into columns: at tabs if it has one, else at spaces."""
     if "\t" in text:
         return text.split("\t")
     fields = text.split(" ")
@@ -80,12 +80,12 @@ def parse_layout(text: str) -> Layout:
 def find_layout(lines: Iterable[str], chosen: Layout | None = None) -> Layout:
     """Find the columns of words and tags from the first lines of a file.
 
-    Of several columns of tags it is the one with most entities, that of phrases (``B-NP``) aside; of equals the last.
-    Where the first column counts up from 1 in every sentence, the second holds the words.
+    The column with most entities is that of the tags, except phrases (``B-NP``); the last of equals. Where the first
+    column counts up from 1 in every sentence, the second holds the words.
 
     Args:
         lines: Lines without their ends.
-        chosen: The user's choice, of which only the form of its tags is found.
+        chosen: The user's choice; only the form of its tags is found.
     """
     rows: list[list[str]] = []
     index_of_word, is_index, has_rows = 0, True, False
@@ -108,7 +108,7 @@ def find_layout(lines: Iterable[str], chosen: Layout | None = None) -> Layout:
 
 
 def _named_layout(names: Sequence[str]) -> Layout:
-    """The layout of CoNLL-U Plus, whose first line names its columns."""
+    """Read the layout of CoNLL-U Plus, whose first line names its columns."""
     lower = [name.lower() for name in names]
     word = next((lower.index(name) for name in ("form", "word", "token") if name in lower), 1)
     kinds = ("ner", "ne", "entity", "tag", "bio")
@@ -135,7 +135,7 @@ def _choose_columns(rows: Sequence[Sequence[str]], columns: int, has_index: bool
     if named:
         tag = max(named, key=lambda each: (each[1], each[0]))[0]
         form = _find_form([row[tag] for row in rows]) or "prefix"
-        # What is read when nothing is chosen is the last column, which also allows rows of other numbers.
+        # Without a choice the last column is read, which also allows rows with other numbers of columns.
         tag = -1 if tag == columns - 1 and not has_index else tag
         shown = tuple(found) if len([each for each in found if each[1]]) > 1 else ()
         return Layout(word, tag, columns, form=form, has_index=has_index, tag_columns=shown)
@@ -145,7 +145,7 @@ def _choose_columns(rows: Sequence[Sequence[str]], columns: int, has_index: bool
 
 
 def _find_form(values: Sequence[str]) -> str | None:
-    """How the values of a column write tags: ``prefix``, ``other`` or ``type``; None if they are not tags."""
+    """Find the form of the tags in a column: ``prefix``, ``other`` or ``type``; None if they are not tags."""
     counts = Counter(values)
     for form, is_in_form in (("prefix", is_tag), ("other", read_tag)):
         tags = sum(count for value, count in counts.items() if is_in_form(first_tag(value)))

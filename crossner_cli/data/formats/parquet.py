@@ -76,7 +76,7 @@ class ParquetWriter(Writer):
         return [(f"{numbered[0][0]:09}.parquet", rows_to_bytes(rows, output_schema(self.passed_through)))]
 
     def join(self, parts: Sequence[Path], target: Path) -> None:
-        """Write the rows of all parts into one file, in row groups of a like size."""
+        """Write the rows of all parts into one file, in row groups of similar size."""
         join_files(parts, output_schema(self.passed_through), target)
 
 
@@ -93,13 +93,13 @@ def _pyarrow(name: str = "pyarrow") -> Any:
 
 
 def read_schema(path: Path, column: str = TEXT) -> Any:
-    """The columns of a Parquet file, as pyarrow's schema; refuse a file without text or words."""
+    """Read the columns of a Parquet file, as pyarrow's schema; refuse a file without text or words."""
     with _open(path, column) as file:
         return file.schema_arrow
 
 
 def _read_rows(file: Any, path: Path) -> Iterator[Record]:
-    """Read the rows of an open Parquet file, a row group in memory at most.
+    """Read the rows of an open Parquet file, with at most one row group in memory.
 
     Raises:
         CrossNERError: The file is damaged, or holds a value that Python cannot.
@@ -124,7 +124,8 @@ def _open(path: Path, column: str = TEXT) -> Any:
     """Open a Parquet file that has this column, or one of text or words.
 
     Raises:
-        CrossNERError: It is not a Parquet file or damaged, has no column of text or words, or two columns of one name.
+        CrossNERError: It is not a Parquet file or damaged, has no column of text or words, or two columns of the same
+            name.
     """
     pyarrow, parquet = _pyarrow(), _pyarrow("pyarrow.parquet")
     try:
@@ -139,7 +140,7 @@ def _open(path: Path, column: str = TEXT) -> Any:
             f"{path} has no column of {column} or words, only {', '.join(names) or 'none'}.", hint=NO_TEXT_HINT
         )
     if len(set(names)) < len(names):
-        raise CrossNERError(f"{path} has two columns of one name: {', '.join(names)}.", hint="Rename one.")
+        raise CrossNERError(f"{path} has two columns of the same name: {', '.join(names)}.", hint="Rename one.")
     return file
 
 
@@ -151,7 +152,7 @@ def _unreadable(path: Path, error: Exception) -> CrossNERError:
 
 
 def output_schema(passed_through: Any = None) -> Any:
-    """The columns of tagged documents, after those of the rows they were read from, without those of the same names.
+    """Return the columns of tagged documents, after others of the rows they were read from.
 
     If not all inputs were Parquet of one schema, ``passed_through`` is None and other keys are text in one column, as
     JSON.
@@ -175,7 +176,7 @@ def rows_to_bytes(rows: Sequence[dict[str, Any]], schema: Any) -> bytes:
 
 
 def join_files(parts: Sequence[Path], schema: Any, target: Path) -> None:
-    """Write the rows of some Parquet files into one, in row groups of a like size."""
+    """Write the rows of some Parquet files into one, in row groups of similar size."""
     pyarrow, parquet = _pyarrow(), _pyarrow("pyarrow.parquet")
     waiting: list[Any] = []
     with parquet.ParquetWriter(target, schema) as writer:

@@ -42,7 +42,7 @@ def read_prodigy(path: Path, repairs: Repairs) -> Iterator[Item]:
 
 
 class ProdigyWriter(Writer):
-    """Writes a task a line; offsets count characters. Prodigy finds the tokens itself."""
+    """Writes one task per line; offsets count characters. Prodigy finds the tokens itself."""
 
     def write_document(self, tagged: TaggedDocument, totals: Totals) -> str:
         """Write a task; entities of white space are left out."""

@@ -13,7 +13,7 @@ from crossner_cli.data.files import Repairs, number_lines, open_bytes, parse_jso
 from crossner_cli.data.formats.spans import abbreviate
 from crossner_cli.errors import BadLine, CrossNERError
 
-BROKEN_HINT = "If it is cut off, export it again. Several values stand one a line: jq -c . FILE > NAME.jsonl"
+BROKEN_HINT = "If it is cut off, export it again. To write several values one per line: jq -c . FILE > NAME.jsonl"
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Record:
 
 
 def read_records(path: Path, repairs: Repairs, hint: str) -> Iterator[Record]:
-    """Read the values of a JSON array, or of the lines of JSONL; the content tells which it is.
+    """Read the values of a JSON array, or of the lines of JSONL; the content shows which.
 
     Args:
         path: The file.
@@ -61,12 +61,12 @@ def read_records(path: Path, repairs: Repairs, hint: str) -> Iterator[Record]:
 
 
 def _is_jsonl(lines: Sequence[str]) -> bool:
-    """Return whether lines after a broken one are values on their own."""
+    """Return whether lines after a broken one are values themselves."""
     return bool(lines) and isinstance(_parse(lines[0]), dict) and isinstance(_parse(lines[-1]), dict | list)
 
 
 def _parse(line: str) -> Any:
-    """The value of a line, or the error that it has."""
+    """Parse the value of a line; return the error of a broken one."""
     try:
         return parse_json(line)
     except (ValueError, RecursionError) as error:
@@ -74,7 +74,7 @@ def _parse(line: str) -> Any:
 
 
 def parse_lines(lines: Iterable[tuple[int, str]], name: str, repairs: Repairs, *, hint: str) -> Iterator[Record]:
-    """Read JSONL: an object or a list a line; empty lines are skipped. ``hint`` is the form of a line.
+    """Read JSONL: one object or list per line; empty lines are skipped. ``hint`` is the form of a line.
 
     Raises:
         CrossNERError: A line is neither.

@@ -38,7 +38,7 @@ def read_doc_bin(path: Path, repairs: Repairs) -> Iterator[SpannedText]:
     tokens, vocabulary = _import("spacy.tokens", READ), _import("spacy.vocab", READ).Vocab()
     try:
         bin = tokens.DocBin().from_disk(path)
-        # Data of users are not read, and groups of spans seldom: spaCy takes a millisecond a document to unpack them.
+        # User data are not read, and span groups rarely: spaCy takes a millisecond per document to unpack them.
         groups, bin.span_groups, bin.user_data = bin.span_groups, [b""] * len(bin), []
         docs = list(bin.get_docs(vocabulary))
         if not any(doc.ents for doc in docs):
@@ -76,7 +76,7 @@ class DocBinWriter(Writer):
         return [(f"{numbered[0][0]:09}.spacy", to_doc_bin([tagged for _, tagged in numbered], totals))]
 
     def join(self, parts: Sequence[Path], target: Path) -> None:
-        """Join files into one, which is held in memory, as by any reader of it."""
+        """Join files into one, which must fit into memory, as in every reader."""
         tokens = _import("spacy.tokens", WRITTEN)
         whole = tokens.DocBin(attrs=ATTRIBUTES)
         for part in parts:
@@ -89,7 +89,7 @@ def to_doc_bin(tagged: Iterable[TaggedDocument], totals: Totals) -> bytes:
 
     A token is a word; white space beyond the one space after a word is a token too, as in spaCy. Empty words are left
     out and counted in ``totals``. The entities are in ``doc.ents``, and with their scores in ``doc.spans["sc"]``, whose
-    ``attrs["scores"]`` has one a span.
+    ``attrs["scores"]`` has one per span.
     """
     tokens, vocabulary = _import("spacy.tokens", WRITTEN), _import("spacy.vocab", WRITTEN).Vocab()
     found = tokens.DocBin(attrs=ATTRIBUTES)
@@ -116,7 +116,7 @@ def to_doc_bin(tagged: Iterable[TaggedDocument], totals: Totals) -> bytes:
 
 
 def _cut_into_tokens(text: str, words: Sequence[Word]) -> tuple[list[str], list[bool], list[int]]:
-    """Words and the white space between them, whether a space follows each, and the token of each word."""
+    """Return words and white space as tokens, whether a space follows each, and the token of each word."""
     tokens: list[str] = []
     spaces: list[bool] = []
     places: list[int] = []

@@ -1,6 +1,6 @@
-"""Texts with entities at places in them, as tools for labelling export them, made into sentences of words with tags.
+"""Texts with entities at places in them, as annotation tools export them, made into sentences of words with tags.
 
-The words and sentences of a text are found as ``predict`` finds them: a tagger is trained on the words it meets later.
+Words and sentences are found as in ``predict``: a tagger is trained on the words that it meets later.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ ENTITIES_HINT = (
     'An entity is [start, end, type] or {"start": 3, "end": 8, "type": "location"}: characters of the text, counted'
     " from 0, end exclusive; a character beyond U+FFFF counts as one."
 )
-MOST_CUT, FEWEST_ENTITIES = 0.5, 2  # share of the entities that are cut, and how many, from which on it is a warning
+MOST_CUT, FEWEST_ENTITIES = 0.5, 2  # share and number of cut entities from which a warning is given
 
 
 @dataclass(frozen=True)
 class Located:
-    """A sentence as the file has it, the line of each word, and the number of its task in the tool that wrote it."""
+    """A sentence as in the file, the line of each word, and the number of its task in the tool that wrote it."""
 
     sentence: Sentence
     lines: Sequence[int]
@@ -47,7 +47,7 @@ class Located:
 
 @dataclass(frozen=True)
 class Entity:
-    """An entity as a file has it: first character, the one after the last, type, and its text if it is given."""
+    """An entity as in a file: first character, the one after the last, type, and its text if it is given."""
 
     start: int
     end: int
@@ -61,14 +61,14 @@ class Entity:
 
 @dataclass(frozen=True)
 class SpannedText:
-    """A text with entities, and where it stands.
+    """A text with entities, and its place.
 
     Args:
         text: The text.
         entities: Its entities.
         number: The line or record that it stands in.
         place: That place with the name of the file.
-        task: Its number in the tool that wrote it, by which it is known in several exports.
+        task: Its number in the tool that wrote it, the same in several exports.
     """
 
     text: str
@@ -78,7 +78,7 @@ class SpannedText:
     task: int | str | None = None
 
 
-# What a reader gives: whole sentences, or texts that are cut into sentences when all of them are known.
+# A reader gives whole sentences, or texts that are cut into sentences when all of them are known.
 Item = Located | SpannedText
 
 
@@ -97,7 +97,7 @@ def check_strings(values: Sequence[Any], key: str, hint: str) -> None:
 
 
 def abbreviate(value: Any) -> str:
-    """A value for a message, cut if it is long."""
+    """Write a value for a message, cut if it is long."""
     text = repr(value[:100] if isinstance(value, str) else value)
     return text if len(text) <= 80 else f"{text[:80]} …"
 
@@ -123,7 +123,7 @@ def to_sentences(
         items: Sentences and texts of a file.
         name: The file's name, for messages.
         repairs: Counts repairs, and warns of offsets that cut words.
-        counts_utf16: Whether offsets count UTF-16 code units, not characters.
+        counts_utf16: True if offsets count UTF-16 code units, not characters.
 
     Raises:
         CrossNERError: An entity is not in its text.
@@ -148,7 +148,7 @@ def to_sentences(
 
 
 def _place(entity: Entity, item: SpannedText, find: Callable[[int], int], repairs: Repairs) -> tuple[int, int, str]:
-    """The characters of an entity, which are checked against its own text."""
+    """Return the characters of an entity, which are checked against its own text."""
     start, end, text = find(entity.start), find(entity.end), item.text
     if not 0 <= start < end:
         raise BadLine(f"found the entity {entity} in a text of {len(text)} characters.", hint=ENTITIES_HINT)
@@ -161,20 +161,20 @@ def _place(entity: Entity, item: SpannedText, find: Callable[[int], int], repair
 
 
 def _is_same(given: str, placed: str) -> bool:
-    """Whether a text is that of its place, but for white space, or for the rest of the words it begins or ends in."""
+    """Return whether a text is that of its place, except for white space and the rest of the words at its ends."""
     before, found, after = placed.partition(given)
     return _plain(given) == _plain(placed) or (bool(found) and not any(map(str.isspace, before + after)))
 
 
 def _plain(text: str) -> str:
-    """A text without white space and escapes of it."""
+    """Remove white space, and escapes of it, from a text."""
     for escape in ("\\n", "\\r", "\\t"):
         text = text.replace(escape, "")
     return "".join(text.split())
 
 
 def _character_of(text: str, *, counts_utf16: bool) -> Callable[[int], int]:
-    """A function that gives the character at an offset of a text, its end included; -1 without one."""
+    """Make a function that returns the character at an offset of a text, its end included; -1 without one."""
     places: Sequence[int] = range(len(text) + 1)
     if counts_utf16 and not text.isascii():
         units = [[place, -1] if character > "\uffff" else [place] for place, character in enumerate(text)]
@@ -183,7 +183,7 @@ def _character_of(text: str, *, counts_utf16: bool) -> Callable[[int], int]:
 
 
 def _warn_of_cut_entities(texts: Sequence[SpannedText], name: str, repairs: Repairs) -> None:
-    """Warn if most entities begin or end inside words, in all texts or in those that are not ASCII alone."""
+    """Warn if most entities begin or end inside words, in all texts or in those that are not only ASCII."""
     for considered in (texts, [each for each in texts if not each.text.isascii()]):
         entities = sum(len(each.entities) for each in considered)
         cut = sum(map(_count_cut, considered))
@@ -211,9 +211,9 @@ def _count_cut(text: SpannedText) -> int:
 def tag_text(text: str, entities: Sequence[tuple[int, int, str]]) -> tuple[list[Sentence], Counter[str]]:
     """Cut a text into sentences of words and tag those in BIO that its entities touch; count what is repaired.
 
-    An entity, given as its first character, the one after the last, and its type, gets the whole word that it begins or
-    ends in; of two that share a word the longer one stays, and of two of one length the first; the end of a sentence
-    inside an entity is taken out.
+    An entity, given as its first character, the one after the last, and its type, is widened to whole words; of two
+    that share a word the longer one stays, or the first of equally long ones; the end of a sentence inside an entity is
+    removed.
     """
     sentences = segment(text)
     words = [word for sentence in sentences for word in sentence]
@@ -246,15 +246,15 @@ def tag_text(text: str, entities: Sequence[tuple[int, int, str]]) -> tuple[list[
 
 
 def drop_overlaps(spans: Sequence[Span], words: int) -> list[Span]:
-    """The longest spans, no two of which share a word, in order."""
+    """Return the longest spans, no two of which share a word, in order."""
     taken, kept = bytearray(words), []
     for span in sorted(spans, key=lambda each: each.start - each.end):  # of equal length: in their order
-        if not (taken[span.start] or taken[span.end - 1]):  # what shares a word with a longer one begins or ends in it
+        if not (taken[span.start] or taken[span.end - 1]):  # else it begins or ends in a longer one
             taken[span.start : span.end] = b"\x01" * (span.end - span.start)
             kept.append(span)
     return sorted(kept)
 
 
 def first_of(record: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    """The value of the first key that an object has; None if it has none."""
+    """Return the value of the first key that an object has; None without one."""
     return next((record[key] for key in keys if key in record), None)

@@ -15,10 +15,10 @@ from crossner_cli.data.formats.spans import Entity, Item, SpannedText, abbreviat
 from crossner_cli.errors import BadLine
 
 UNFOUND = "entity string that is not in its text left out"
-AMBIGUOUS = "entity string of several types whose places are not told left out"
+AMBIGUOUS = "entity string of several types with unknown places left out"
 HINT = 'A line is {"text": "In Paris", "entities": [{"text": "Paris", "type": "location"}]}.'
 STRINGS, TYPES = ("text", "name", "word", "value", "mention"), ("type", "label", "entity", "entity_group", "class")
-MOST_LOST = 0.05  # share of strings left out, from which on it is a warning
+MOST_LOST = 0.05  # share of strings left out from which a warning is given
 
 
 def _is_record(value: Any) -> bool:
@@ -40,7 +40,7 @@ def _find_pairs(value: Any) -> tuple[Any, list[tuple[Any, Any]]]:
 def strings_reader(
     find_pairs: Callable[[Any], tuple[Any, list[tuple[Any, Any]]]], hint: str
 ) -> Callable[[Path, Repairs], Iterator[Item]]:
-    """Make a reader of texts with strings; those that are not found are counted, and their share is told.
+    """Make a reader of texts with strings; those that are not found are counted, with a warning if they are many.
 
     Args:
         find_pairs: Returns the text of a record, and its pairs of string and type.
@@ -71,15 +71,15 @@ def strings_reader(
 def locate_strings(text: str, pairs: Sequence[tuple[str, str]]) -> tuple[list[Entity], Counter[str]]:
     """Find strings in a text: longest first, at the borders of words, never inside another.
 
-    A string of one type is found wherever it stands. One of several types is given them in order if it stands there as
-    often as it is listed; else its places are not known.
+    A string of one type is found wherever it stands. One of several types is given them in order if it occurs as often
+    as it is listed; else its places are unknown.
 
     Args:
         text: The text.
         pairs: Each string and its type.
 
     Returns:
-        The entities by place, and how many strings were left out, by reason.
+        The entities by place, and the number of strings left out, by reason.
     """
     kinds: dict[str, list[str]] = {}
     for string, kind in pairs:
@@ -102,7 +102,7 @@ def locate_strings(text: str, pairs: Sequence[tuple[str, str]]) -> tuple[list[En
             types = []
         elif len(set(types)) == 1:
             types = [types[0]] * len(places)
-        for start, end in places:  # an ambiguous one keeps shorter ones out of it, too
+        for start, end in places:  # shorter ones inside an ambiguous one are not found, either
             taken[start:end] = b"\x01" * (end - start)
         found += [Entity(start, end, kind) for (start, end), kind in zip(places, types, strict=False)]
     return sorted(found, key=lambda each: each.start), lost

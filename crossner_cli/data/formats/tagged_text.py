@@ -1,4 +1,4 @@
-"""Texts with entities as tags in them, a text a line, as people write them and language models answer."""
+"""Texts with entities as tags in them, one text per line, as people and language models write them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NESTED_TAG = "tag inside another left out"
 HTML_TAG = "tag of HTML left out"
 HINT = 'A line is a text with tags, as: In <location>Paris</location>, or <entity type="location">Paris</entity>.'
 _TAG = re.compile(r"<(/?)([^\W\d][\w.-]*)((?:\s+[\w-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'))*)\s*>")
-# Tags of HTML that often stand in texts; they need not be closed. Those of the group stand inside words, too.
+# Tags of HTML that are frequent in texts; they need not be closed. Those of the group also occur inside words.
 _HTML = re.compile(
     r"(?i)</?(?:(a|b|em|font|i|strong|su[bp]|u)|br|div|h[1-6]|hr|img|li|[ou]l|p|pre|t[dr])(?:\s[^<>]*)?/?>"
 )
@@ -37,10 +37,10 @@ def parse_tags(text: str) -> tuple[str, list[Entity], int]:
     """Read a text with tags, ``<person>Anna</person>`` or ``<entity type="person">Anna</entity>``.
 
     Returns:
-        The text without tags, its entities, and how many tags were left out because they stand inside another.
+        The text without tags, its entities, and the number of tags left out because they are inside another.
 
     Raises:
-        BadLine: A tag is not closed, or closes none.
+        BadLine: A tag is not closed, or closes nothing.
     """
     parts: list[str] = []
     entities: list[Entity] = []
@@ -68,10 +68,10 @@ def parse_tags(text: str) -> tuple[str, list[Entity], int]:
 
 
 def _read_tagged_lines(path: Path, repairs: Repairs) -> Iterator[SpannedText]:
-    """Read a text with tags a line; blank lines are skipped.
+    """Read one text with tags per line; blank lines are skipped.
 
     Raises:
-        CrossNERError: A tag is not closed, or closes none.
+        CrossNERError: A tag is not closed, or closes nothing.
     """
     with open_bytes(path) as stream:
         for number, line in number_lines(stream, str(path), repairs):

@@ -1,4 +1,4 @@
-"""Running text: a document a line, and tagged documents with their entities in brackets."""
+"""Running text: one document per line, and tagged documents with their entities in brackets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TextWriter(Writer):
     """Writes the text of a document on one line, as ``[Anna Smith person 0.98] lives in [Rome city 0.91].``."""
 
     def write_document(self, tagged: TaggedDocument, totals: Totals) -> str:
-        """Write a line. Characters that a terminal would obey are replaced. Colours are by type."""
+        """Write a line. Characters that control a terminal are replaced. Colours show types."""
         import typer
 
         text, parts, after = tagged.document.text, [], 0

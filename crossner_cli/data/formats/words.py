@@ -31,7 +31,7 @@ NAMES_HINT = (
 
 
 def no_names() -> Sequence[str]:
-    """No names of tags."""
+    """Return no names of tags."""
     return ()
 
 
@@ -80,7 +80,7 @@ def replace_empty_words(words: Sequence[str], place: str, repairs: Repairs) -> t
 
 
 def _read_soft(record: dict[str, Any], words: int) -> list[dict[str, float]] | None:
-    """The probabilities of the tags of each word; None without any."""
+    """Read the probabilities of the tags of each word; None without any."""
     soft = record.get(PROBABILITIES)
     if not isinstance(soft, list) or not all(isinstance(each, dict) for each in soft):  # another tool's
         return None
@@ -107,7 +107,7 @@ def _read_tags(record: dict[str, Any], find_names: Names) -> list[str] | None:
 
 
 def read_strings(record: dict[str, Any], keys: tuple[str, ...]) -> list[str] | None:
-    """The list of strings under the first of the keys that the object has."""
+    """Read the list of strings under the first of the keys that the object has."""
     key = next((key for key in keys if record.get(key) is not None), None)
     if key is None:
         return None

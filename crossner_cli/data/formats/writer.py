@@ -1,4 +1,4 @@
-"""How tagged documents are written as bytes."""
+"""Writing of tagged documents as bytes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ KEPT_HEAD = struct.Struct("<dQ")  # the score of a document, and its size in byt
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes tagged documents; each format that is written has a subclass, which writes a document or several.
+    """Writes tagged documents; each format has a subclass, which writes one document or several.
 
     Args:
         name: The name of the format.
         types: Entity types of the tagger.
-        is_calibrated: Whether scores are probabilities of being right.
+        is_calibrated: True if scores are probabilities of being right.
         passed_through: The schema of the rows that are read, if the output is Parquet and all input is.
-        is_coloured: Whether text goes to a terminal that shows colours.
-        order: As ``--order`` has it.
+        is_coloured: True if text goes to a terminal that shows colours.
+        order: The value of ``--order``.
         model: The name of the tagger.
     """
 
@@ -48,7 +48,7 @@ class Writer:
 
     @property
     def is_kept(self) -> bool:
-        """Return whether documents are kept until all are tagged: to sort them, or since half an array is not JSON."""
+        """Return whether documents are kept until all are tagged, to sort them or because half an array is not JSON."""
         return self.order == "uncertain" or bool(self.between)
 
     @property
@@ -60,7 +60,7 @@ class Writer:
         """Refuse to write if a package is not installed."""
 
     def head(self) -> bytes:
-        """Return what stands before all documents."""
+        """Return the text before all documents."""
         return b""
 
     def begin(self) -> list[Piece]:
@@ -90,7 +90,7 @@ class Writer:
         raise NotImplementedError
 
     def write_kept(self, kept: BinaryIO, output: BinaryIO) -> None:
-        """Write the whole output, given the file of what ``write`` returned.
+        """Write the whole output, given the file with the results of ``write``.
 
         One document is in memory, and the scores and places of all, less than 100 bytes each. With the order
         ``uncertain`` the lowest score comes first; equal scores stay in the order of the input.
@@ -120,12 +120,12 @@ class Writer:
 def encode_json(record: dict[str, Any]) -> str:
     """Write JSON on one line. Values of Parquet that JSON lacks become text, bytes hexadecimal, NaN null."""
     line = to_json(record, ensure_ascii=False, default=to_text)
-    # Half a surrogate pair in a value passed through can only be written as the escape it was read from.
+    # Half a surrogate pair in a passed value can only be written as the escape it was read from.
     return line if is_writable(line) else to_json(record, default=to_text)
 
 
 def to_text(value: Any) -> str:
-    """A value that JSON lacks as text."""
+    """Write a value that JSON lacks as text."""
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
