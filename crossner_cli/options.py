@@ -271,8 +271,15 @@ class Predict(ComputeTags):
     )
     workers: int = option(1, "Processes on the CPU; the threads are shared among them.", minimum=1, counts=False)
     skip_bad_lines: bool = detail(False, "Skip lines that cannot be read, and count them.")
-    min_score: float | None = detail(
-        None, "Write only documents with entities, all of this score or more.", minimum=0, maximum=1
+    min_score: list[str] = detail(
+        [], "Leave out entities below this score, as 0.8; of one type, as person=0.8. Repeatable."
+    )
+    min_precision: float | None = detail(
+        None,
+        "Leave out entities below the lowest score of their type that has this precision on dev or, without dev, out of"
+        " fold; with a confidence of 90 %. Of a type that cannot reach it, all are left out.",
+        minimum=0.0,
+        maximum=1.0,
     )
     decoding: Decoding = detail("trained", DECODING_HELP)
     batch_subwords: int | None = detail(None, SUBWORDS_HELP, minimum=64, counts=False)

@@ -31,7 +31,7 @@ class Label(ComputeTags):
         " stages.",
     )
     output: Path | None = option(None, "Folder of the data set to write.", counts=False)
-    min_score: float | None = option(
+    min_probability: float | None = option(
         None,
         "Write only sentences with entities, all of this probability or more; of taggers alone.",
         minimum=0.0,
@@ -103,9 +103,9 @@ class Label(ComputeTags):
             raise CrossNERError("--teacher openai: names no model.", hint="Write --teacher openai:MODEL.")
         if self.given("text_column") and not self.input:
             raise CrossNERError("--text-column has no effect without INPUT.", hint="Name files, or leave it out.")
-        if model is not None and self.min_score is not None:
+        if model is not None and self.min_probability is not None:
             raise CrossNERError(
-                "--min-score has no effect with a language model: its labels have no probabilities.",
+                "--min-probability has no effect with a language model: its labels have no probabilities.",
                 hint="Leave it out.",
             )
         given = [part for name in OF_MODELS for part in self.given(name)[:1]]

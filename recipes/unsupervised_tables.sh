@@ -67,7 +67,7 @@ self_train() {
   local silver=$run-silver sources=(--source "$SOURCE" --source "$run-silver")
   if [ -n "$MAP_TYPES" ]; then sources+=(--map-types "$MAP_TYPES"); fi
   crossner label "$CROSSNER_RUN/prepare-data/corpus/domain.txt" --teacher source --output "$silver" --force \
-    ${SELF_TRAIN_SCORE:+--min-score "$SELF_TRAIN_SCORE"}
+    ${SELF_TRAIN_SCORE:+--min-probability "$SELF_TRAIN_SCORE"}
   crossner prepare-data --run "$run" "${sources[@]}" --target "$TARGET" --scheme "$SCHEME"
   crossner pretrain-source --run "$run" "${stm[@]}" "${of_words[@]}" --name self-train
   models+=(--model "$run/self-train")

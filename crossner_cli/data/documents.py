@@ -39,6 +39,7 @@ class TaggedDocument:
         repaired: Number of tags that could not follow the tag before them; an ``I-`` became a ``B-``.
         score: The lowest probability of the tag of any word, also outside entities; 1 without words. It is not
             calibrated.
+        unsure: Number of entities that were left out, because they scored too low; their words are outside entities.
     """
 
     document: Document
@@ -46,37 +47,37 @@ class TaggedDocument:
     entities: list[dict[str, Any]]
     repaired: int
     score: float = 1.0
+    unsure: int = 0
 
 
 @dataclass
 class Totals:
     """Counts of tagged documents.
 
-    Documents that are not written, because an entity scored too low, count as ``unsure_documents``; their entities and
-    repairs are not counted. ``reading`` counts what the tagger could not read or left out.
+    Entities that are left out, because they scored too low, count as ``unsure_entities`` alone. ``reading`` counts
+    what the tagger could not read or left out.
     """
 
     documents: int = 0
     blank_documents: int = 0
-    unsure_documents: int = 0
     sentences: int = 0
     words: int = 0
     repaired: int = 0
     rewritten_words: int = 0
     entities: Counter[str] = field(default_factory=Counter)
+    unsure_entities: int = 0
     reading: Counter[str] = field(default_factory=Counter)
 
-    def add(self, tagged: TaggedDocument, *, is_written: bool = True) -> None:
+    def add(self, tagged: TaggedDocument) -> None:
         """Count one document."""
         sentences = tagged.document.sentences
         self.documents += 1
         self.blank_documents += not sentences
         self.sentences += len(sentences)
         self.words += sum(map(len, sentences))
-        self.unsure_documents += not is_written
-        if is_written:
-            self.repaired += tagged.repaired
-            self.entities.update(entity["type"] for entity in tagged.entities)
+        self.unsure_entities += tagged.unsure
+        self.repaired += tagged.repaired
+        self.entities.update(entity["type"] for entity in tagged.entities)
 
     def include(self, others: Mapping[str, Any]) -> None:
         """Add the counts of another ``Totals``, given as the result of ``to_json``."""

@@ -32,6 +32,7 @@ from crossner_cli.evaluation.scores import (
 from crossner_cli.run.results import ModelResult, Record
 from crossner_cli.run.storage import write_atomically
 from crossner_cli.taggers.tagging import Tagged, measure_reliability, score_entities
+from crossner_cli.taggers.thresholds import measure_by_score
 
 OUTSIDE = (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE))  # percentiles of an interval
 MORE_SENTENCES = 100  # that a forecast is about
@@ -106,18 +107,21 @@ def summarise_folds(sentences: Sequence[Sentence], scored: Mapping[str, Scored],
         seed: Of the resamples of sentences that the intervals are of.
     """
     entities = [entity for each in scored.values() for entity in each.entities]
-    reliability = {"before": measure_reliability(entities), "after": None} if entities else None
+    gold = sum(each.scores.support for each in scored.values())
+    reliability = None
+    if entities:
+        reliability = {"before": measure_reliability(entities), "after": None, **measure_by_score(entities, gold)}
     result = summarise(scored, reliability=reliability)
     types = [row.type for row in result.per_type]
     counts = _count(sentences, scored, mode, types)
     table = np.stack([counts.correct.mean(axis=0), counts.predicted.mean(axis=0), counts.gold], axis=1)
     weights = sentence_weights(len(table), RESAMPLES, np.random.default_rng(seed))
     sums = np.concatenate([each @ table.reshape(len(table), -1) for each in weights])
-    correct, predicted, gold = np.moveaxis(sums.reshape(RESAMPLES, 3, -1), 1, 0)
-    f1 = compute_f1(correct, predicted, gold)
+    correct, predicted, support = np.moveaxis(sums.reshape(RESAMPLES, 3, -1), 1, 0)
+    f1 = compute_f1(correct, predicted, support)
     draws = {
         "precision": 100 * correct[:, 0] / np.maximum(1, predicted[:, 0]),
-        "recall": 100 * correct[:, 0] / np.maximum(1, gold[:, 0]),
+        "recall": 100 * correct[:, 0] / np.maximum(1, support[:, 0]),
         "f1": f1[:, 0],
         **{f"f1 of {name}": f1[:, number] for number, name in enumerate(types, start=1)},
     }

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 from crossner_cli.data.documents import Document, TaggedDocument, Totals
 from crossner_cli.data.formats.writer import Piece, Writer
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.data.tags import OUTSIDE, Scheme, illegal_positions, to_spans, to_tags
+from crossner_cli.data.tags import OUTSIDE, Scheme, Span, illegal_positions, to_spans, to_tags
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger
@@ -28,6 +28,7 @@ from crossner_cli.taggers.ensemble import Ensemble
 from crossner_cli.taggers.folder import load_tagger
 from crossner_cli.taggers.sources import TrainedTagger
 from crossner_cli.taggers.tagging import Calibration, Tagged, count_unread, score_entity, tag
+from crossner_cli.taggers.thresholds import LeastScores
 
 # Chunks handed out per process: one that it tags and one that waits for it.
 CHUNKS_PER_PROCESS = 2
@@ -38,16 +39,15 @@ MOST_PATIENCE = 10.0  # seconds
 class Tagging:
     """The tagger and the writer of a prediction, as plain values that can be sent to another process.
 
-    Several taggers tag together, as an ``Ensemble`` does. Without ``calibration`` scores stay as they are. With
-    ``min_score`` only documents with entities, all of that score or more, are written. ``batch_subwords`` are read at
-    once; None is the engine's default.
+    Several taggers tag together, as an ``Ensemble`` does. Without ``calibration`` scores stay as they are. Entities
+    that ``least`` does not keep are left out. ``batch_subwords`` are read at once; None is the engine's default.
     """
 
     trained: Sequence[TrainedTagger]
     writer: Writer
     decoding: Literal["trained", "legal", "any"] = "trained"
     calibration: Calibration | None = None
-    min_score: float | None = None
+    least: LeastScores = LeastScores()
     batch_subwords: int | None = None
 
 
@@ -80,13 +80,9 @@ class ChunkTagger:
 
     def __call__(self, chunk: Chunk) -> TaggedChunk:
         """Tag the documents of a chunk and write them as bytes."""
-        totals, written, least = Totals(), [], self.tagging.min_score
-        for number, tagged in enumerate(self.tag(chunk.documents), start=chunk.first):
-            scores = [entity["score"] for entity in tagged.entities]
-            is_written = least is None or min(scores, default=-1.0) >= least
-            totals.add(tagged, is_written=is_written)
-            if is_written:
-                written.append((number, tagged))
+        totals, written = Totals(), list(enumerate(self.tag(chunk.documents), start=chunk.first))
+        for _, tagged in written:
+            totals.add(tagged)
         pieces = self.tagging.writer.write(written, totals) if written and self.engine.is_main else []
         counts = count_unread(self.tagger, self.engine)
         totals.reading.update({name: count - self._before.get(name, 0) for name, count in counts.items()})
@@ -101,33 +97,42 @@ class ChunkTagger:
             for words in document.sentences
         ]
         found = iter(self._tag(sentences))
-        scheme, calibration = self.tagger.tag_set.scheme, self.tagging.calibration
+        scheme, calibration, least = self.tagger.tag_set.scheme, self.tagging.calibration, self.tagging.least
         return [
-            to_tagged_document(document, [next(found) for _ in document.sentences], scheme, calibration)
+            to_tagged_document(document, [next(found) for _ in document.sentences], scheme, calibration, least)
             for document in documents
         ]
 
 
 def to_tagged_document(
-    document: Document, found: Sequence[Tagged], scheme: Scheme, calibration: Calibration | None = None
+    document: Document,
+    found: Sequence[Tagged],
+    scheme: Scheme,
+    calibration: Calibration | None = None,
+    least: LeastScores | None = None,
 ) -> TaggedDocument:
-    """Put the tags of a document's sentences together, and find the entities in its text."""
+    """Put the tags of a document's sentences together, and find the entities in its text that are not left out."""
     tags: list[Sequence[str]] = []
     entities: list[dict[str, Any]] = []
-    repaired = 0
+    repaired = unsure = 0
     for words, tagged in zip(document.sentences, found, strict=True):
         if tagged.tags.count(OUTSIDE) == len(words):
             tags.append(tagged.tags)
             continue
-        spans = to_spans(tagged.tags)
-        tags.append(to_tags(spans, len(words)))
         repaired += len(illegal_positions(tagged.tags, scheme))
-        for span in spans:
-            start, end, score = words[span.start].start, words[span.end - 1].end, score_entity(tagged, span)
+        kept: list[Span] = []
+        for span in to_spans(tagged.tags):
+            start, end, own = words[span.start].start, words[span.end - 1].end, score_entity(tagged, span)
+            score = round(own if calibration is None else calibration(own), 4)
+            if least is not None and not least.keep(span.type, score, own):
+                unsure += 1
+                continue
+            kept.append(span)
             entity = {"start": start, "end": end, "type": span.type, "text": document.text[start:end]}
-            entities.append(entity | {"score": round(score if calibration is None else calibration(score), 4)})
-    least = min(itertools.chain.from_iterable(tagged.probabilities for tagged in found), default=1.0)
-    return TaggedDocument(document, tags, entities, repaired, round(least, 4))
+            entities.append(entity | {"score": score})
+        tags.append(to_tags(kept, len(words)))
+    lowest = min(itertools.chain.from_iterable(tagged.probabilities for tagged in found), default=1.0)
+    return TaggedDocument(document, tags, entities, repaired, round(lowest, 4), unsure)
 
 
 def tag_in_processes(

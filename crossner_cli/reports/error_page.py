@@ -72,6 +72,11 @@ def render_page(
         warnings=[line.text for line in lines if line.text.startswith(WARNING)],
         models=models,
         best=max(models, key=lambda model: model["f1"]),
+        curves={
+            name: model.reliability["curve"]
+            for label, name in names.items()
+            if (model := result.models[label]).reliability is not None
+        },
         types=types,
         type_numbers={name: number for number, name in enumerate(types)},
         kinds=KINDS,

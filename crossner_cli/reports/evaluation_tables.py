@@ -11,6 +11,7 @@ from crossner_cli.reports.blocks import WARNING, Block, Line, Row, Table, headin
 from crossner_cli.reports.fine_grained import fine_grained_blocks
 from crossner_cli.run.directory import Manifest
 from crossner_cli.run.results import EvaluateResult, ModelResult, Record
+from crossner_cli.taggers.thresholds import PRECISIONS
 
 DECODINGS = {"legal": "legal tag sequences", "any": "any tag sequence"}
 AVERAGES = {"F1": "f1", "precision": "precision", "recall": "recall", "macro F1": "macro_f1"}
@@ -24,6 +25,7 @@ COUNTS = {
     "words/s": "words_per_second",
 }
 LEFT_TO_FILES, WEAKEST_TYPES = ("macro F1", "words/s"), 3  # of a screen
+SCORES_SHOWN = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # of precision and recall by score
 TYPE_MEASURES = {"F1": "f1", "precision": "precision", "recall": "recall"}
 Models = Mapping[str, ModelResult]
 
@@ -60,7 +62,7 @@ def result_tables(result: EvaluateResult, _: Manifest | None = None, *, is_short
     if is_short and not is_fine:
         blocks.append(_type_scores(models) if has_intervals else Line(_weakest_types(best, models[best])))
     else:
-        blocks += [_type_scores(models), *_reliability(models, result.split)]
+        blocks += [_type_scores(models), *_recall_at(models), *_reliability(models, result.split)]
     if is_fine:
         blocks += fine_grained_blocks(models, is_short=is_short)
     lines = []
@@ -174,8 +176,34 @@ def _reliability(models: Models, split: str | None) -> list[Block]:
             columns = ("score", "entities", "mean score, %", "correct, %")
             kind = "calibrated" if after else "not calibrated"
             blocks.append(Table(f"Reliability of the scores of entities ({kind})", columns, rows))
+            blocks.append(_by_score(model.reliability["curve"]))
         blocks.append(Line(f"{label}: expected calibration error {error}"))
     return blocks
+
+
+def _by_score(curve: Sequence[Record]) -> Table:
+    """Precision and recall of the entities that have a score or more."""
+    rows: list[Row] = [
+        (
+            f"{each['score']:.2f}",
+            *map(figures.score, (each["precision"], each["recall"])),
+            figures.count(each["entities"]),
+        )
+        for each in curve
+        if round(each["score"], 2) in SCORES_SHOWN
+    ]
+    return Table("Entities of a score or more", ("score", "precision", "recall", "entities"), rows)
+
+
+def _recall_at(models: Models) -> list[Block]:
+    """The recall that is left where only scores that have a precision are kept."""
+    scored = {label: model for label, model in models.items() if model.reliability is not None}
+    rows: list[Row] = [
+        (label, figures.score(model.recall.mean), *map(figures.score, (model.reliability or {})["recall_at"].values()))
+        for label, model in scored.items()
+    ]
+    columns = ("model", "recall", *(f"at precision {each}" for each in PRECISIONS))
+    return [Table("Recall that a precision leaves", columns, rows, texts=(0,))] if rows else []
 
 
 def comparison_tables(comparisons: Sequence[Record], details_in: str) -> list[Block]:

@@ -264,7 +264,7 @@ def prediction_tables(result: PredictResult, manifest: Manifest) -> list[Block]:
     found = (sum(result.entities.values()), result.sentences, result.words, result.words_per_second)
     entities, sentences, words, rate = map(figures.count, found)
     counts: dict[str, Any] = {
-        "documents left out by --min-score": result.unsure_documents,
+        "entities left out, as they score too low": result.unsure_entities,
         "blank documents": result.blank_documents,
         "repaired tags": result.repaired,
         "rewritten words": result.rewritten_words,

@@ -270,7 +270,7 @@ class PredictResult:
     format: str
     documents: int
     blank_documents: int
-    unsure_documents: int
+    unsure_entities: int
     sentences: int
     words: int
     rewritten_words: int

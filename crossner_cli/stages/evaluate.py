@@ -48,6 +48,7 @@ from crossner_cli.taggers.tagging import (
     score_entities,
     tag_with_progress,
 )
+from crossner_cli.taggers.thresholds import measure_by_score
 
 ENSEMBLE = "ensemble"  # the name of the mean of all taggers
 SENTENCES_AT_ONCE = 512
@@ -217,13 +218,17 @@ def _score_tags(
 
 
 def _reliability(scored: Sequence[Scored]) -> dict[str, Any] | None:
-    """The reliability of scores before and after calibration, over the entities of all seeds."""
+    """Reliability of scores before and after calibration, and precision and recall by score, over all seeds."""
     before = [entity for each in scored for entity in each.entities]
     after = [entity for each in scored for entity in each.calibrated or ()]
     if not before:
         return None
     is_calibrated = all(each.calibrated is not None for each in scored)
-    return {"before": measure_reliability(before), "after": measure_reliability(after) if is_calibrated else None}
+    return {
+        "before": measure_reliability(before),
+        "after": measure_reliability(after) if is_calibrated else None,
+        **measure_by_score(after if is_calibrated else before, sum(each.scores.support for each in scored)),
+    }
 
 
 def _compare_types(

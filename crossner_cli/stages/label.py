@@ -44,7 +44,7 @@ from crossner_cli.taggers.sources import best_on_dev, find_taggers, notes_on_tag
 
 COMMAND, CACHE = "label", "label-cache"
 SENTENCES_AT_ONCE = 512
-UNSURE = "left out by --min-score"
+UNSURE = "left out by --min-probability"
 FIRST_ANSWERS = 20  # are looked at before more is asked
 NOT_ASKED = "not asked because of --max-requests"
 
@@ -147,8 +147,8 @@ def _label_with_taggers(
     for start in range(0, len(texts), SENTENCES_AT_ONCE):
         sentences = teacher.label(texts[start : start + SENTENCES_AT_ONCE])
         read, words = start + len(sentences), words + sum(len(each.words) for each in sentences)
-        if options.min_score is not None:
-            sure = [each for each in sentences if is_sure(each, options.min_score)]
+        if options.min_probability is not None:
+            sure = [each for each in sentences if is_sure(each, options.min_probability)]
             silver.dropped[UNSURE] += len(sentences) - len(sure)
             sentences = sure
         silver.add(folder, sentences)
@@ -156,7 +156,8 @@ def _label_with_taggers(
         yield Progress(TASK, read, len(texts), "sentences", {"words/s": rate})
     if not silver.sentences:
         raise CrossNERError(
-            f"The teacher is sure of none of {len(texts)} sentences.", hint="Take a lower --min-score, or leave it out."
+            f"The teacher is sure of none of {len(texts)} sentences.",
+            hint="Take a lower --min-probability, or leave it out.",
         )
     silver.teachers = [{"name": each.label, "seed": each.seed, "digest": each.digest} for each in trained]
     silver.inputs = {each.label: each.digest for each in trained}

@@ -26,10 +26,11 @@ from crossner_cli.run.environment import make_record
 from crossner_cli.run.progress import Notice, Progress, Work
 from crossner_cli.run.storage import digest_file
 from crossner_cli.stages.checks import check_files
+from crossner_cli.stages.least_scores import KnownScores, find_known_scores, find_least_scores
 from crossner_cli.taggers.description import read_description
 from crossner_cli.taggers.folder import resolve_decoding
 from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers, notes_on_taggers
-from crossner_cli.taggers.tagging import READING, Calibration, read_calibration
+from crossner_cli.taggers.tagging import READING
 
 COMMAND = "predict"
 # Options that do not change what is written of lines that can be read.
@@ -60,8 +61,10 @@ def run(
     name, folder = _name(trained), trained[0].folder
     description = read_description(folder)
     decoding = resolve_decoding(folder, options.decoding)
-    calibration = read_calibration(folder) if decoding == "trained" and len(trained) == 1 else None
-    notes = [_describe(trained), *notes_on_taggers(run, trained), _describe_calibration(calibration, trained)]
+    known = find_known_scores(run, trained, decoding)
+    calibration, types = known.calibration, description.list_types(description.domain)
+    least, told = find_least_scores(options, types, known)
+    notes = [_describe(trained), *notes_on_taggers(run, trained), _describe_calibration(known, trained), *told]
     yield from map(Notice, [*inputs.notes, *notes])
     schema = engine.on_main(lambda: inputs.shared_schema() if format_name == "parquet" else None)
     writer = make_writer(
@@ -73,7 +76,7 @@ def run(
         order=options.order,
         model=name,
     )
-    tagging = Tagging(trained, writer, decoding, calibration, options.min_score, options.batch_subwords)
+    tagging = Tagging(trained, writer, decoding, calibration, least, options.batch_subwords)
     counts, repairs = yield from _tag_all(options, inputs, tagging, engine, stdout)
     yield from map(Notice, _describe_repairs(repairs))
     result = {
@@ -124,12 +127,12 @@ def _name(trained: list[TrainedTagger]) -> str:
     return ", ".join(dict.fromkeys(each.label for each in trained))
 
 
-def _describe_calibration(calibration: Calibration | None, trained: list[TrainedTagger]) -> str:
+def _describe_calibration(known: KnownScores, trained: list[TrainedTagger]) -> str:
     if len(trained) > 1:
         return "Scores are not calibrated: they are means of several taggers."
-    if calibration is None:
+    if known.calibration is None:
         return "Scores are not calibrated, because the tagger has no calibration, or another --decoding."
-    return f"Scores are calibrated on {calibration.entities:,} entities predicted on dev."
+    return f"Scores are calibrated on {known.calibration.entities:,} entities predicted {known.source}."
 
 
 def _describe_repairs(repairs: Repairs) -> list[str]:
@@ -190,6 +193,7 @@ def _dependencies(options: Predict, inputs: Inputs, tagging: Tagging, engine: En
     made_with = {
         "format": tagging.writer.name,
         "model": " ".join(each.digest[:8] for each in tagging.trained),
+        "calibration": str(tagging.calibration),
         "seed of the model": " ".join(str(each.seed) for each in tagging.trained),
         "precision": engine.precision,
         "device": engine.device.type,

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from crossner_cli import figures
 from crossner_cli.data.sentences import SILVER, PreparedData, Sentence
@@ -27,7 +28,7 @@ from crossner_cli.run.stage import Stage
 from crossner_cli.stages.checks import parse_seeds
 from crossner_cli.taggers.card import Provenance, TrainingFacts, write_tagger_card
 from crossner_cli.taggers.carry_over import check_start, note_on_settings, reads_transformer, start_tagger
-from crossner_cli.taggers.description import CALIBRATION
+from crossner_cli.taggers.description import CALIBRATION, THRESHOLDS
 from crossner_cli.taggers.folder import save_tagger
 from crossner_cli.taggers.sources import find_start, notes_on_start
 from crossner_cli.taggers.tagging import (
@@ -38,6 +39,7 @@ from crossner_cli.taggers.tagging import (
     tag,
     tag_in_int8,
 )
+from crossner_cli.taggers.thresholds import find_thresholds
 from crossner_cli.training.checkpoints import Checkpoints, TrainedDraft
 from crossner_cli.training.loop import FitResult, fit
 from crossner_cli.training.plan import Plan, Rates, group_parameters, note_on_dev, note_on_language
@@ -308,8 +310,10 @@ class TrainingJob:
     def keep(self, fitted: FittedTagger, folder: Path, data: TaggerData, result: SeedResult) -> None:
         """Save a tagger with its calibration and its model card."""
         recipe = self.recipe
-        calibration = fit_calibration(score_entities(fitted.gold, fitted.tagged))
-        found = {CALIBRATION: calibration.to_json()} if calibration.entities else {}
+        entities = score_entities(fitted.gold, fitted.tagged)
+        found: dict[str, Any] = {}
+        if entities:
+            found = {CALIBRATION: fit_calibration(entities).to_json(), THRESHOLDS: find_thresholds(entities)}
         save_tagger(fitted.tagger, folder, lineage=recipe.start.lineage, dev_f1=fitted.fit.best, **found)
         prepared = read_result(read_manifest(recipe.prepared.folder), PrepareDataResult)
         scored_on = recipe.prepared.domains.get(recipe.options.select_on)

@@ -12,6 +12,7 @@ from crossner_cli.run.storage import check_model_folder, read_json
 
 DESCRIPTION = "tagger.json"
 CALIBRATION = "calibration"
+THRESHOLDS = "thresholds"
 AGAIN = "Train the tagger again."
 MODEL = "model.onnx"  # stands for all tensors in the folder of an exported tagger
 
@@ -33,6 +34,7 @@ class TaggerDescription:
     Args:
         domain: The domain as whose text new text is tagged.
         calibration: As ``read_calibration`` reads it; None where the tagger was saved without one.
+        thresholds: As ``read_thresholds`` reads them.
     """
 
     path: Path
@@ -42,6 +44,7 @@ class TaggerDescription:
     domain: str
     taught_types: list[str]
     calibration: Any
+    thresholds: Any
 
     def list_types(self, domain: str) -> tuple[str, ...]:
         """List the types of a domain, or of all if the tagger lacks this one, as far as they were taught."""
@@ -70,4 +73,6 @@ def read_description(folder: Path) -> TaggerDescription:
     method, settings, _, domain, taught = (record[key] for key in kinds)
     if domain not in tag_set.domains:
         raise CrossNERError(f"{path}: no domain of its tag set is called {domain!r}.", hint=AGAIN)
-    return TaggerDescription(path, method, settings, tag_set, domain, taught, record.get(CALIBRATION))
+    return TaggerDescription(
+        path, method, settings, tag_set, domain, taught, record.get(CALIBRATION), record.get(THRESHOLDS, {})
+    )

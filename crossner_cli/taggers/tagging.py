@@ -176,10 +176,11 @@ def keep_frozen_states(
 
 
 class ScoredEntity(NamedTuple):
-    """A predicted entity: its score, and whether a gold entity has the same words and type."""
+    """A predicted entity: its score, whether a gold entity has the same words and type, and its type."""
 
     score: float
     is_correct: bool
+    type: str = ""
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,7 @@ def score_entities(gold: Sequence[Sequence[str]], tagged: Sequence[Tagged]) -> l
     found: list[ScoredEntity] = []
     for gold_tags, each in zip(gold, tagged, strict=True):
         right = set(to_spans(gold_tags))
-        found += [ScoredEntity(score_entity(each, span), span in right) for span in to_spans(each.tags)]
+        found += [ScoredEntity(score_entity(each, span), span in right, span.type) for span in to_spans(each.tags)]
     return found
 
 
@@ -297,7 +298,7 @@ def measure_reliability(entities: Sequence[ScoredEntity]) -> dict[str, Any]:
 
 def calibrate(entities: Sequence[ScoredEntity], calibration: Calibration) -> list[ScoredEntity]:
     """Replace the scores of entities by probabilities."""
-    return [ScoredEntity(calibration(entity.score), entity.is_correct) for entity in entities]
+    return [entity._replace(score=calibration(entity.score)) for entity in entities]
 
 
 def log_odds(score: float) -> float:

@@ -112,7 +112,7 @@ def tagged(**changes: Any) -> dict[str, Any]:
         format="jsonl",
         documents=100,
         blank_documents=2,
-        unsure_documents=1300,
+        unsure_entities=1300,
         sentences=5000,
         words=98765,
         rewritten_words=0,

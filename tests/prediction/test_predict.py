@@ -82,24 +82,35 @@ def test_other_keys_pass_through_unless_the_output_sets_them(predicted: Predicte
     assert second["entities"] != "mine" and second["ok"] == "\ud83d"
 
 
-def test_only_documents_whose_entities_all_score_enough_are_written(predicted: Predicted) -> None:
+def test_entities_that_score_too_low_are_left_out_and_counted(predicted: Predicted) -> None:
     data = "\n".join([*MANY_LINES, "", ""]).encode()
     everything, whole = predicted(data)
     records = [json.loads(line) for line in whole]
-    lowest = sorted(min(entity["score"] for entity in record["entities"]) for record in records if record["entities"])
-    for least in (0.0, lowest[len(lowest) // 2], lowest[-1]):
-        result, out = predicted(data, min_score=least)
-        expected = [
-            line
-            for line, record in zip(whole, records, strict=True)
-            if record["entities"] and all(entity["score"] >= least for entity in record["entities"])
-        ]
-        assert out == expected != []
-        assert result["unsure_documents"] == len(whole) - len(out)
-        assert sum(result["entities"].values()) == sum(len(json.loads(line)["entities"]) for line in out)
-        assert result["words"] == everything["words"], "what was tagged is counted, written or not"
-    assert everything["unsure_documents"] == 0
-    assert predicted(data, min_score=1.0)[1] == []
+    entities = [entity for record in records for entity in record["entities"]]
+    scores = sorted(entity["score"] for entity in entities)
+    one_type = entities[0]["type"]
+    for least in (0.0, scores[len(scores) // 2], scores[-1]):
+        for given, types in (([str(least)], None), (["0", f"{one_type}={least}"], {one_type})):
+            result, out = predicted(data, min_score=given)
+            assert len(out) == len(whole)
+            for line, record in zip(map(json.loads, out), records, strict=True):
+                kept = [
+                    each
+                    for each in record["entities"]
+                    if each["score"] >= least or (types and each["type"] not in types)
+                ]
+                assert line["entities"] == kept
+                assert sum(tag.startswith("B-") for tag in line["tags"]) == len(kept)
+            left = sum(result["entities"].values())
+            assert left + result["unsure_entities"] == len(entities) == sum(everything["entities"].values())
+    assert everything["unsure_entities"] == 0
+    for value, said in (
+        ("1.5", "not a score"),
+        ("x", "not a score"),
+        ("nobody=0.5", "does not know the type 'nobody'"),
+    ):
+        with pytest.raises(CrossNERError, match=said):
+            predicted(data, min_score=[value])
 
 
 @pytest.mark.parametrize("output_format", ["conll", "brat", "html", "parquet", "spacy"])
@@ -107,13 +118,16 @@ def test_files_without_documents_are_whole(predicted: Predicted, tmp_path: Path,
     if output_format in ("parquet", "spacy"):
         pytest.importorskip("pyarrow" if output_format == "parquet" else "spacy")
     output = tmp_path / f"tagged.{output_format}"
-    predicted(b"Anna met Peter.\nIn London.\n", min_score=1.0, format=output_format, output=output)
-    predicted(b"", format=output_format, output=tmp_path / f"empty.{output_format}")
+    assert predicted(b"", format=output_format, output=output)[0]["documents"] == 0
+    assert output.is_dir() == (output_format == "brat")
+    if output_format == "parquet":
+        from pyarrow import parquet
 
-    def contents(path: Path) -> list[bytes]:
-        return [each.read_bytes() for each in (sorted(path.iterdir()) if path.is_dir() else [path])]
+        assert parquet.read_table(output).num_rows == 0
+    if output_format == "spacy":
+        from spacy.tokens import DocBin
 
-    assert contents(output) == contents(tmp_path / f"empty.{output_format}")
+        assert len(DocBin().from_bytes(output.read_bytes())) == 0
 
 
 def test_what_predict_wrote_can_be_predicted_again_sentence_by_sentence(predicted: Predicted) -> None:

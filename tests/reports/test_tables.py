@@ -117,7 +117,7 @@ def test_tagging_and_exporting_tell_what_they_found_and_what_they_could_not_read
     assert captured.err.splitlines() == [
         "predict: 1,234 entities in 5,000 sentences, 98,765 words, 4,321 words/s",
         "star 1,200, planet 34",
-        "documents left out by --min-score: 1,300",
+        "entities left out, as they score too low: 1,300",
         "blank documents: 2",
         "unreadable words: 7",
         "discarded sequences: 11",

@@ -108,20 +108,20 @@ def ask(run: RunDirectory, texts: Path, server: ChatServer, tmp_path: Path) -> l
 
 def test_only_sure_sentences_are_written_on_request(run: RunDirectory, texts: Path, tmp_path: Path) -> None:
     output = tmp_path / "silver"
-    crossner(*arguments(run, output, texts, "--teacher", "crf-2", "--min-score", "0"))
+    crossner(*arguments(run, output, texts, "--teacher", "crf-2", "--min-probability", "0"))
     every = list(read_sentences(output / "train.jsonl"))
     scores = [
         min(shares[tag] for tag, shares in zip(each.tags or (), each.soft or (), strict=True) if tag != "O")
         for each in every
     ]
     least = sorted(scores)[len(scores) // 2]
-    told = crossner(*arguments(run, output, texts, "--teacher", "crf-2", "--min-score", str(least), "--force"))
+    told = crossner(*arguments(run, output, texts, "--teacher", "crf-2", "--min-probability", str(least), "--force"))
     kept = [each for each, score in zip(every, scores, strict=True) if score >= least]
     assert list(read_sentences(output / "train.jsonl")) == kept != every
-    assert told["result"]["dropped"]["left out by --min-score"] == told["result"]["read"]["sentences"] - len(
+    assert told["result"]["dropped"]["left out by --min-probability"] == told["result"]["read"]["sentences"] - len(
         kept
-    ) - sum(number for reason, number in told["result"]["dropped"].items() if reason != "left out by --min-score")
-    command = arguments(run, output, texts, "--teacher", "crf-2", "--min-score", "1", "--force")
+    ) - sum(number for reason, number in told["result"]["dropped"].items() if reason != "left out by --min-probability")
+    command = arguments(run, output, texts, "--teacher", "crf-2", "--min-probability", "1", "--force")
     assert "is sure of none" in refused(*command)
 
 
