@@ -23,11 +23,12 @@ from crossner_cli.option_fields import NOT_PUBLISHED, Command, Compute, fields_i
 from crossner_cli.options import Optimisation, Rerun, Status
 from crossner_cli.options_adapt import Adapt
 from crossner_cli.options_data import PrepareData
+from crossner_cli.run.directory import RunDirectory
 from crossner_cli.stages.table import STAGES
 
 if TYPE_CHECKING:
     from crossner_cli.engine.devices import Engine
-    from crossner_cli.run.directory import Manifest, RunDirectory
+    from crossner_cli.run.directory import Manifest
     from crossner_cli.run.progress import Work
 
 Options = TypeVar("Options", bound=Command)
@@ -136,18 +137,11 @@ def paper_of(options: Optimisation) -> tuple[Mapping[str, Any], list[str]]:
     )
 
 
-def open_run(options: Command) -> RunDirectory:
-    """The run directory of a command."""
-    from crossner_cli.run.directory import RunDirectory
-
-    return RunDirectory(options.run)
-
-
 def start(options: Compute) -> Engine:
     """Choose the device, or start one process per GPU and exit with their status; first refuse what needs no model."""
     from crossner_cli.stages.checks import check_early
 
-    check_early(options, open_run(options))
+    check_early(options, RunDirectory(options.run))
     if not options.quiet and "torch" not in sys.modules:
         typer.echo("loading PyTorch and transformers", err=True)
     from crossner_cli.engine.devices import start_engine
@@ -173,7 +167,7 @@ def present(work: Work[Manifest], options: Command, engine: Engine | None = None
         step = None
         if not options.json and IS_STEP not in os.environ:
             result = STAGES[options.command].read_result(manifest)
-            step = suggest_next(open_run(options)) if "outputs" in manifest else getattr(result, "next", None)
+            step = suggest_next(RunDirectory(options.run)) if "outputs" in manifest else getattr(result, "next", None)
         console.show_manifest(manifest, run=options.run, step=step, json=options.json, to_stderr=to_stderr)
     elif is_main:
         console.show_warnings(manifest)
@@ -185,7 +179,7 @@ def run_stage(options: Command) -> None:
         show_known_domains(json=options.json)
         return
     engine = start(options) if isinstance(options, Compute) and options.needs_device else None
-    work = STAGES[options.command].load_run()(open_run(options), options, *([engine] if engine else []))
+    work = STAGES[options.command].load_run()(RunDirectory(options.run), options, *([engine] if engine else []))
     present(work, options, engine)
 
 
@@ -231,7 +225,7 @@ def adapt(options: Adapt) -> None:
     from crossner_cli import console
     from crossner_cli.stages import adapt as stage
 
-    run, is_shown = open_run(options), not options.quiet and not options.json
+    run, is_shown = RunDirectory(options.run), not options.quiet and not options.json
     steps = console.follow(stage.plan(run, options), quiet=options.quiet, verbose=options.verbose)
     blocks = stage.describe_plan(steps)
     if options.plan:
@@ -249,7 +243,7 @@ def status(options: Status) -> None:
     from crossner_cli import console
     from crossner_cli.stages import status as stage
 
-    blocks, record = stage.run(open_run(options))
+    blocks, record = stage.run(RunDirectory(options.run))
     console.show(blocks, record, json=options.json)
 
 
@@ -259,7 +253,7 @@ def rerun(options: Rerun) -> None:
     from crossner_cli.reports.blocks import Block, Line
     from crossner_cli.stages import rerun as stage
 
-    record = stage.run(open_run(options), options, execute)
+    record = stage.run(RunDirectory(options.run), options, execute)
     made = len(record["commands"]) - 1
     blocks: list[Block] = [Line(f"{made} of the stages were out of date." if made else "Nothing was out of date.")]
     for name in record["kept"]:

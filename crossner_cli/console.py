@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from crossner_cli import figures
-from crossner_cli.reports.blocks import WARNING, Block, Line, Table
+from crossner_cli.reports.blocks import Block, Line, Table
 from crossner_cli.run.directory import Manifest
 from crossner_cli.run.progress import Event, Notice, Progress, Work
 from crossner_cli.run.storage import to_json
@@ -224,8 +224,8 @@ def show_manifest(
 
 def show_warnings(manifest: Manifest) -> None:
     """Show on stderr only what changes the meaning of a result."""
-    lines = [block for block in make_tables(manifest) if isinstance(block, Line)]
-    print_blocks([line for line in lines if line.text.startswith(WARNING)], sys.stderr)
+    blocks = make_tables(manifest)
+    print_blocks([block for block in blocks if isinstance(block, Line) and block.is_warning], sys.stderr)
 
 
 def show(blocks: Sequence[Block], record: dict[str, Any], *, json: bool) -> None:

@@ -128,9 +128,12 @@ class Command:
     @classmethod
     def arguments_of(cls, record: Mapping[str, Any]) -> list[str]:
         """The arguments of a command line that gives the options of a record."""
-        names = [field.name for field in fields_in_order(cls) if field.metadata["counts"] and field.name in record]
-        options = cls(**{name: record[name] for name in names})
-        return [part for name in names for part in options.given(name)]
+        known = [field.name for field in fields_in_order(cls) if field.metadata["counts"] and field.name in record]
+        return cls(**{name: record[name] for name in known}).arguments()
+
+    def arguments(self) -> list[str]:
+        """The arguments of a command line that gives these options."""
+        return [part for field in fields_in_order(type(self)) for part in self.given(field.name)]
 
     def check_needs(self) -> None:
         """Refuse an option that has no effect because of another one, and a number that is infinite or none."""

@@ -12,7 +12,6 @@ from typing import Any
 from crossner_cli import figures
 
 LONGEST_HEADING = 20
-WARNING = "Warning: "
 SIGNS = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 Row = tuple[str, ...]
 
@@ -23,6 +22,7 @@ class Line:
 
     text: str
     is_headline: bool = False
+    is_warning: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,11 @@ class Table:
 
 
 Block = Line | Table
+
+
+def warning_line(text: str) -> Line:
+    """A line on what changes the meaning of a result."""
+    return Line(f"Warning: {text}", is_warning=True)
 
 
 def heading(label: str) -> str:

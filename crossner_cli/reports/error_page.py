@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crossner_cli import figures
-from crossner_cli.reports.blocks import WARNING, Line, Table, short_names
+from crossner_cli.reports.blocks import Line, Table, short_names
 from crossner_cli.reports.evaluation_tables import result_tables
 from crossner_cli.reports.fine_grained import KINDS
 from crossner_cli.run.results import EvaluateResult
@@ -64,12 +64,11 @@ def render_page(
         {part["part"] for each in analyses.values() for part in each.record["parts"] if part["by"] == "type"}
     )
     blocks = result_tables(result, is_short=False)
-    lines = [block for block in blocks if isinstance(block, Line)]
     return _page_template().generate(
         result=result,
         title=f"{' and '.join(names.values())} on {' '.join(filter(None, (result.domain, result.split)))}",
-        verdicts=[line.text for line in lines if line.is_headline],
-        warnings=[line.text for line in lines if line.text.startswith(WARNING)],
+        verdicts=[block.text for block in blocks if isinstance(block, Line) and block.is_headline],
+        warnings=[block.text for block in blocks if isinstance(block, Line) and block.is_warning],
         models=models,
         best=max(models, key=lambda model: model["f1"]),
         curves={

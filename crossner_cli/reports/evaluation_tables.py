@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from crossner_cli import figures
 from crossner_cli.evaluation.verdict import describe_verdict
-from crossner_cli.reports.blocks import WARNING, Block, Line, Row, Table, heading, renamed, short_names
+from crossner_cli.reports.blocks import Block, Line, Row, Table, heading, renamed, short_names, warning_line
 from crossner_cli.reports.fine_grained import fine_grained_blocks
 from crossner_cli.run.directory import Manifest
 from crossner_cli.run.results import EvaluateResult, ModelResult, Record
@@ -85,7 +85,7 @@ def result_tables(result: EvaluateResult, _: Manifest | None = None, *, is_short
             f"Forecast: about {gain} F1 more with {result.forecast['sentences']} more sentences ({low} to {high}), by a"
             f" power law: F1 {figures.score(result.forecast['half_f1'])} with half of the sentences"
         )
-    return [*blocks, *map(Line, lines), *(Line(f"{WARNING}{warning}") for warning in result.warnings)]
+    return [*blocks, *map(Line, lines), *map(warning_line, result.warnings)]
 
 
 def _scores(models: Models, title: str, *, is_short: bool) -> Table:

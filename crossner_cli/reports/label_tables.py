@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crossner_cli import figures
-from crossner_cli.reports.blocks import WARNING, Block, Line
+from crossner_cli.reports.blocks import Block, Line, warning_line
 from crossner_cli.run.directory import Manifest
 from crossner_cli.run.results import LabelResult
 
@@ -29,7 +29,6 @@ def label_tables(result: LabelResult, _: Manifest) -> list[Block]:
         lines.append(
             f"Tokens: {prompt} read and {completion} written, in {used} answers; {made} requests were made now"
         )
-    lines += [f"{WARNING}{warning}" for warning in result.warnings]
-    lines.append(f"Written to {result.output}")
     headline = f"label: {entities} entities in {sentences} sentences, {words} words"
-    return [Line(headline, is_headline=True), *(Line(line) for line in lines if line)]
+    found = [Line(headline, is_headline=True), *(Line(line) for line in lines if line)]
+    return [*found, *map(warning_line, result.warnings), Line(f"Written to {result.output}")]

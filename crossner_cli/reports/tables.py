@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from crossner_cli import figures
-from crossner_cli.reports.blocks import WARNING, Block, Line, Table
+from crossner_cli.reports.blocks import Block, Line, Table, warning_line
 from crossner_cli.run.directory import Manifest
 from crossner_cli.run.results import (
     DaptResult,
@@ -15,7 +15,6 @@ from crossner_cli.run.results import (
     PredictResult,
     PrepareDataResult,
     Record,
-    StartCounts,
     TrainResult,
 )
 
@@ -93,7 +92,7 @@ def prepared_tables(result: PrepareDataResult, _: Manifest | None = None, *, is_
         if corpus:
             blocks += _corpus_levels(title, corpus)
     warnings = result.warnings if is_short else result.known_warnings + result.warnings
-    return [*blocks, *(Line(f"{WARNING}{warning}") for warning in warnings)]
+    return [*blocks, *map(warning_line, warnings)]
 
 
 def _new_types(domains: Mapping[str, DomainResult]) -> list[str]:
@@ -205,26 +204,16 @@ def training_tables(result: TrainResult, manifest: Manifest) -> list[Block]:
         summary=[("mean", score, "", "", "", "")] if over else [],
         texts=(0, 5),
     )
-    lines = [*_cutting_warnings(result), *_start_lines(result.start)]
-    return [Line(f"{name}: dev F1 {score}{over}", is_headline=True), table, *map(Line, lines)]
-
-
-def _cutting_warnings(result: TrainResult) -> list[str]:
-    words = dict.fromkeys(word for trained in result.seeds.values() for word in trained.differently_cut)
-    if not words:
-        return []
-    return [
-        f"{WARNING}the encoder's tokenizer cuts words alone differently than inside a text, as {', '.join(words)}: the"
-        " tagger reads other subwords than the encoder was trained on. Compare with another --encoder."
-    ]
-
-
-def _start_lines(start: StartCounts) -> list[str]:
-    lines = [f"Start from {start.start}"]
-    for types, words in ((start.carried_types, "Types carried over"), (start.fresh_types, "Types new")):
-        if types:
-            lines.append(f"{words}: {', '.join(types)}")
-    return lines
+    blocks: list[Block] = [Line(f"{name}: dev F1 {score}{over}", is_headline=True), table]
+    if cut := dict.fromkeys(word for trained in result.seeds.values() for word in trained.differently_cut):
+        text = (
+            f"the encoder's tokenizer cuts words alone differently than inside a text, as {', '.join(cut)}: the tagger"
+            " reads other subwords than the encoder was trained on. Compare with another --encoder."
+        )
+        blocks.append(warning_line(text))
+    blocks.append(Line(f"Start from {result.start.start}"))
+    kinds = {"carried over": result.start.carried_types, "new": result.start.fresh_types}
+    return [*blocks, *(Line(f"Types {kind}: {', '.join(types)}") for kind, types in kinds.items() if types)]
 
 
 def dapt_tables(result: DaptResult, manifest: Manifest) -> list[Block]:
@@ -246,13 +235,13 @@ def dapt_tables(result: DaptResult, manifest: Manifest) -> list[Block]:
     row = (what, *map(figures.count, (*sizes, result.epochs, result.updates, result.units_per_second)))
     losses = ", ".join(f"{loss:.3f}" for loss in result.losses)
     read_text = f"{figures.count(sizes[0])} characters" if of_what else f"{figures.count(sizes[0] * sizes[1])} subwords"
-    few = (
-        f"{WARNING}{result.updates} updates on {read_text} of text change a model little: expect no gain. Train longer,"
-        " give more raw text, or leave dapt out."
+    few = warning_line(
+        f"{result.updates} updates on {read_text} of text change a model little: expect no gain. Train longer, give"
+        " more raw text, or leave dapt out."
     )
     return [
         Line(f"{manifest['name']}: {perplexity}", is_headline=True),
-        *([Line(few)] if result.updates < FEWEST_UPDATES else []),
+        *([few] if result.updates < FEWEST_UPDATES else []),
         Table(f"{manifest['name']}, {_time_of(manifest)}", columns, [row]),
         Line(f"Final loss of each epoch{',' * bool(of_what)}{of_what}: {losses}"),
         *(Line(f"{text}: {figures.count(read[key])}") for key, text in LEFT_OUT.items() if read.get(key)),

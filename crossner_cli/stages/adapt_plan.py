@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crossner_cli.evaluation.finished import FOLDS
-from crossner_cli.option_fields import Command, fields_in_order
+from crossner_cli.option_fields import Command
 from crossner_cli.options import Dapt, Evaluate, Finetune, PretrainSource
 from crossner_cli.options_adapt import Adapt, SizeName
 from crossner_cli.options_data import PrepareData
@@ -79,8 +79,7 @@ class Step:
     @property
     def line(self) -> list[str]:
         """The command line."""
-        fields = fields_in_order(type(self.options))
-        return ["crossner", self.command, *(part for field in fields for part in self.options.given(field.name))]
+        return ["crossner", self.command, *self.options.arguments()]
 
 
 def make_steps(options: Adapt, facts: Facts, *, are_taught: bool) -> list[Step]:
