@@ -6,7 +6,6 @@ import bz2
 import gzip
 import io
 import json
-import math
 import sys
 import zlib
 from collections import Counter
@@ -261,15 +260,7 @@ def _to_mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _to_number(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise json.JSONDecodeError(f"{text[:20]} is not a number of JSON", "", 0)
-    return number
-
-
-# Python's own reader keeps the last value of a repeated key, and reads NaN, which other readers refuse.
-parse_json = json.JSONDecoder(object_pairs_hook=_to_mapping, parse_float=_to_number, parse_constant=_to_number).decode
+parse_json = json.JSONDecoder(object_pairs_hook=_to_mapping).decode  # by default the last of repeated keys is kept
 
 
 def has_many_zero_bytes(sample: str) -> bool:

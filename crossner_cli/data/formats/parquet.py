@@ -130,11 +130,9 @@ def _open(path: Path, column: str = TEXT) -> Any:
     pyarrow, parquet = _pyarrow(), _pyarrow("pyarrow.parquet")
     try:
         file = parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
-    except (pyarrow.ArrowException, OSError) as error:
+        names = file.schema_arrow.names
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _unreadable(path, error) from None
-    except UnicodeDecodeError:
-        raise CrossNERError(f"{path}: the name of a column is not UTF-8.", hint="Rename the column.") from None
-    names = file.schema_arrow.names
     if not {column, *WORDS} & set(names):
         raise CrossNERError(
             f"{path} has no column of {column} or words, only {', '.join(names) or 'none'}.", hint=NO_TEXT_HINT
