@@ -24,7 +24,9 @@ class PrepareData(Command):
     takes_name: ClassVar[bool] = False  # the other commands look for it under one name
 
     source: list[str] = option(
-        [], "Labelled source domain: a known name, a file, a folder, or hf://datasets/OWNER/NAME. Repeatable."
+        [],
+        "Labelled source domain: a known name, a file, a folder, or hf://datasets/OWNER/NAME. Repeatable; NAME=3 counts"
+        " its training sentences three times.",
     )
     target: list[str] = option([], "Labelled target domain, likewise. Repeatable: several files are read as one.")
     silver: str | None = option(
@@ -43,8 +45,10 @@ class PrepareData(Command):
     corpus_level: Literal["domain", "entity", "task", "integrated"] | None = option(
         None, "Corpus level to write; default: domain, and with --entities all four.", needs="corpus"
     )
-    train_limit: int | None = option(
-        None, "Number of target training sentences to keep, from the first.", minimum=1, needs="target"
+    train_limit: str | None = option(
+        None,
+        "Target training sentences to keep: 100 keeps the first, 100:7 a random sample of seed 7.",
+        needs="target",
     )
     dev_from_train: float | None = option(
         None, "Share of train to use as dev in a domain without dev.", minimum=0.0, maximum=0.9
@@ -74,7 +78,6 @@ class PrepareData(Command):
         [], "Raw text of the source domain, for methods that model the language of both. Repeatable.", needs="source"
     )
     sentences_per_line: bool = raw_text_option(False, "Take each line of the corpus as one sentence.")
-    language: str = level_option("en", "Language of the labels in DBpedia files.")
     specialised_types: str | None = level_option(
         None, "Types that make a sentence task-level, as a,b; default: the target's types that the source lacks."
     )

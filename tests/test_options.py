@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from crossner_cli.cli import app, paper_of
 from crossner_cli.errors import CrossNERError
-from crossner_cli.option_fields import NOT_PUBLISHED, fields_in_order
+from crossner_cli.option_fields import NOT_PUBLISHED, Command, fields_in_order
 from crossner_cli.options import Dapt, Evaluate, Finetune, Inspect, JointTrain, Predict, PretrainSource, Report
 from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
@@ -190,6 +190,7 @@ def test_paper_reaches_the_stage_of_every_training_command(name: str, caught: li
     assert caught[0].batch_size == 5
 
 
-def test_the_help_of_finetune_shows_at_most_36_options() -> None:
+@pytest.mark.parametrize(("command", "most"), [(Finetune, 36), (PrepareData, 30)])
+def test_the_help_of_a_command_shows_few_options(command: type[Command], most: int) -> None:
     """What one method alone reads is a setting."""
-    assert len(fields_in_order(Finetune)) <= 36
+    assert len(fields_in_order(command)) <= most

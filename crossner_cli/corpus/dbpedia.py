@@ -25,6 +25,7 @@ from crossner_cli.data.statistics import STOP_WORDS
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Notice, Progress, Work
 
+ENGLISH = "en"
 # The classes that are special to a domain with an entity type of the five CrossNER domains.
 SPECIALISED_CLASSES = {
     # politics
@@ -117,18 +118,20 @@ def find_local_name(address: str) -> str:
     return figures.printable(address.rstrip("/#").rpartition("#")[2].rpartition("/")[2]).replace("\n", "\ufffd")
 
 
-def write_names(paths: Sequence[Path], path: Path, *, language: str) -> Work[RdfNames]:
+def write_names(paths: Sequence[Path], path: Path) -> Work[RdfNames]:
     """Write the names of the typed entities of RDF files as a list, one per line: ``name<TAB>type``.
 
-    The files are read twice, for the types and then for the labels. Memory grows with the number of entities alone, by
-    some 130 bytes each: an entity is known by the hash of its address.
+    The files are read twice, for the types and then for the labels, in the language that most labels have. Memory grows
+    with the number of entities alone, by some 130 bytes each: an entity is known by the hash of its address.
 
     Raises:
-        CrossNERError: A file is malformed, or there are no types, no labels of the language, or none of those typed.
+        CrossNERError: A file is malformed, or there are no types, no labels, or none of typed entities.
     """
-    classes, superclasses = yield from _read_types(paths)
-    if not classes:
-        raise CrossNERError(f"There is no rdf:type with a class in {_join(paths)}.", hint=GIVE)
+    classes, superclasses, languages = yield from _read_types(paths)
+    for what, found in {"rdf:type with a class": classes, "rdfs:label": languages}.items():
+        if not found:
+            raise CrossNERError(f"There is no {what} in {', '.join(map(str, paths))}.", hint=GIVE)
+    language = max(languages, key=lambda name: (languages[name], name == ENGLISH))
 
     @cache
     def choose(found: tuple[str, ...]) -> tuple[str, ...]:
@@ -140,26 +143,21 @@ def write_names(paths: Sequence[Path], path: Path, *, language: str) -> Work[Rdf
             f"{several:,} entities have several classes, and no ontology says which is the most specific: all of them"
             " count. Add the ontology to --entities."
         )
-    types, languages, left_out = Counter[str](), Counter[str](), Counter[str]()
+    types, left_out = Counter[str](), Counter[str]()
     with path.open("w", encoding="utf-8", newline="\n") as stream:
         for event in chain.from_iterable(map(read_triples, paths)):
             if isinstance(event, Progress):
                 yield event
-            elif event.predicate == LABEL:
-                languages[event.language] += 1
-                if event.language != language.lower():
-                    continue
+            elif event.predicate == LABEL and event.language == language:
                 chosen = choose(classes.get(hash(event.subject), ()))
                 names = find_written_forms(event.value, chosen) if chosen else []
                 stream.writelines(f"{name}\t{entity_type}\n" for name in names for entity_type in chosen)
                 types.update(chosen * len(names))
                 left_out["labels_without_content" if chosen else "labels_of_untyped"] += not names
-    _refuse_no_names(types, languages, language, paths)
-    labels, untyped, empty = (
-        languages[language.lower()],
-        left_out["labels_of_untyped"],
-        left_out["labels_without_content"],
-    )
+    labels, untyped, empty = languages[language], left_out["labels_of_untyped"], left_out["labels_without_content"]
+    if not types:
+        problem = f"None of the {labels} labels in {', '.join(map(str, paths))} is of an entity with a type."
+        raise CrossNERError(problem, hint=GIVE)
     yield Notice(
         f"RDF lists: {len(classes):,} typed entities, {labels:,} labels in {language!r}, {types.total():,} names"
         f" written; {untyped:,} labels belong to no typed entity, {empty:,} are function words or hold no letter."
@@ -168,18 +166,23 @@ def write_names(paths: Sequence[Path], path: Path, *, language: str) -> Work[Rdf
     return RdfNames(types, superclasses, {**counts, "labels_of_untyped": untyped, "labels_without_content": empty})
 
 
-def _read_types(paths: Sequence[Path]) -> Work[tuple[dict[int, tuple[str, ...]], dict[str, set[str]]]]:
-    """Read the classes of each entity, by the hash of its address, and the classes directly above each class.
+def _read_types(
+    paths: Sequence[Path],
+) -> Work[tuple[dict[int, tuple[str, ...]], dict[str, set[str]], Counter[str]]]:
+    """Read the classes of each entity, by the hash of its address, and those directly above each class; count labels.
 
     Raises:
         CrossNERError: A file is malformed, or an entity has more than 1,000 classes.
     """
+    languages = Counter[str]()
     classes: dict[int, tuple[str, ...]] = {}
     superclasses: dict[str, set[str]] = {}
     single: dict[str, tuple[str, ...]] = {}  # one tuple for all entities of a class
     for event in chain.from_iterable(map(read_triples, paths)):
         if isinstance(event, Progress):
             yield event
+        elif event.predicate == LABEL:
+            languages[event.language] += 1
         elif event.predicate == SUBCLASS and not event.value.startswith(_TERMS):
             superclasses.setdefault(event.subject, set()).add(event.value)
         elif event.predicate == TYPE and not event.value.startswith(_TERMS):
@@ -192,7 +195,7 @@ def _read_types(paths: Sequence[Path]) -> Work[tuple[dict[int, tuple[str, ...]],
                     hint="Leave the file out of --entities, or take what is wrong out of it.",
                 )
             classes[hash(event.subject)] = (*known, event.value)
-    return classes, superclasses
+    return classes, superclasses, languages
 
 
 def find_written_forms(label: str, types: Sequence[str]) -> list[str]:
@@ -206,23 +209,6 @@ def find_written_forms(label: str, types: Sequence[str]) -> list[str]:
     if may_be_common and rest == rest.lower() and words[0][0].isupper():
         return [name, name[0].lower() + name[1:]]
     return [name]
-
-
-def _refuse_no_names(types: Counter[str], languages: Counter[str], language: str, paths: Sequence[Path]) -> None:
-    """Refuse files of which no name was written."""
-    if types:
-        return
-    if labels := languages[language.lower()]:
-        raise CrossNERError(f"None of the {labels} labels in {_join(paths)} is of an entity with a type.", hint=GIVE)
-    found = ", ".join(f"{name} ({count})" for name, count in languages.most_common(12)) or "no label at all"
-    raise CrossNERError(
-        f"There is no rdfs:label in {language.lower()!r} in {_join(paths)}; found: {found}.",
-        hint=f"Choose one with --language LANGUAGE. {GIVE}",
-    )
-
-
-def _join(paths: Sequence[Path]) -> str:
-    return ", ".join(map(str, paths))
 
 
 def expand_types(wanted: Iterable[str], found: RdfNames) -> tuple[set[str], dict[str, Any]]:

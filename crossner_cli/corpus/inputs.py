@@ -30,13 +30,12 @@ TRAIN = Path("train")  # the value of --entities that stands for the training se
 class CorpusInputs:
     """The files that a corpus is made of: text, folders and dumps; lists of names, RDF, or ``train``.
 
-    ``language`` is that of the labels in RDF. From a dump, the articles of ``categories`` and of those at most
-    ``category_depth`` steps below are taken; without categories all.
+    From a dump, the articles of ``categories`` and of those at most ``category_depth`` steps below are taken; without
+    categories all.
     """
 
     corpus: Sequence[Path]
     entities: Sequence[Path] = ()
-    language: str = "en"
     categories: Sequence[str] = ()
     category_depth: int = 3
 
@@ -73,7 +72,7 @@ def write_corpus(
     """
     with open_work_folder(folder) as work, TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as made:
         train = labelled["target"].splits.get("train") if "target" in labelled else None
-        lists = yield from make_lists(inputs.entities, Path(made), language=inputs.language, train=train)
+        lists = yield from make_lists(inputs.entities, Path(made), train=train)
         types = yield from choose_types(selection.specialised_types, lists, labelled)
         held_out = [domain.splits.get(split, []) for domain in labelled.values() for split in ("dev", "test")]
         excluded = frozenset(tuple(map(str.lower, sentence.words)) for split in held_out for sentence in split)
@@ -126,9 +125,7 @@ def extract_dumps(
     return [path, *(each for each in corpus if not is_dump(each))], record
 
 
-def make_lists(
-    entities: Sequence[Path], folder: Path, *, language: str, train: Sequence[Sentence] | None
-) -> Work[EntityLists]:
+def make_lists(entities: Sequence[Path], folder: Path, *, train: Sequence[Sentence] | None) -> Work[EntityLists]:
     """Make lists of names of the values of ``--entities``: lists, RDF files, or ``train``.
 
     Raises:
@@ -144,7 +141,7 @@ def make_lists(
     rdf = None
     if triples:
         paths.append(folder / "rdf.tsv")
-        rdf = yield from write_names(triples, paths[-1], language=language)
+        rdf = yield from write_names(triples, paths[-1])
         record["rdf"] = {**rdf.counts, "types": dict(sorted(rdf.types.items()))}
     return EntityLists(paths, rdf, has_others, record)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ def list_sets(options: Mapping[str, Any]) -> dict[str, list[str]]:
         options: The options, as a manifest keeps them.
 
     Returns:
-        Names by ``source``, ``source-2`` and so on, ``target`` and ``silver``.
+        Names by ``source``, ``source-2`` and so on, ``target`` and ``silver``; those of sources without their weights.
 
     Raises:
         CrossNERError: A name is not a text, as in a broken manifest.
@@ -38,7 +39,15 @@ def list_sets(options: Mapping[str, Any]) -> dict[str, list[str]]:
     for part, names in named.items():
         if not all(isinstance(name, str) for name in names):
             raise CrossNERError(f"prepare-data: the name of the {part} is {names!r}.", hint="Prepare the data again.")
+        if part.startswith("source"):
+            named[part] = [split_weight(name)[0] for name in names]
     return named
+
+
+def split_weight(source: str) -> tuple[str, int]:
+    """Split a source, as ``NAME=3``, into its name and the times that its training sentences count, 1 by default."""
+    found = re.fullmatch(r"(.+)=([1-9]\d{0,2})", source, re.DOTALL)
+    return (found[1], int(found[2])) if found else (source, 1)
 
 
 def leave_out_leaks(train: LabelledDomain, others: Iterable[LabelledDomain]) -> LabelledDomain:
@@ -73,13 +82,14 @@ def leave_out(train: Sequence[Sentence], others: Iterable[Sentence], kind: str, 
     return kept
 
 
-def join(found: Sequence[LabelledDomain], name: str) -> LabelledDomain:
-    """Join data sets into one."""
+def join(found: Sequence[LabelledDomain], weights: Sequence[int], name: str) -> LabelledDomain:
+    """Join data sets into one, in which the training sentences of each count so many times."""
     splits: dict[str, list[Sentence]] = {}
     repairs = Repairs()
-    for each in found:
+    for each, weight in zip(found, weights, strict=True):
         for split, sentences in each.splits.items():
-            splits.setdefault(split, []).extend(dataclasses.replace(sentence, domain=name) for sentence in sentences)
+            renamed = [dataclasses.replace(sentence, domain=name) for sentence in sentences]
+            splits.setdefault(split, []).extend(renamed * (weight if split == TRAIN else 1))
         repairs.counts.update(each.repairs.counts)
         for kind, examples in each.repairs.examples.items():
             repairs.examples.setdefault(kind, []).extend(examples)
@@ -126,3 +136,27 @@ def take_dev(train: list[Sentence], share: float) -> tuple[list[Sentence], list[
         )
     rest = [sentence for number, sentence in enumerate(train) if number not in taken]
     return rest, [train[number] for number in sorted(taken)]
+
+
+def parse_limit(text: str) -> tuple[int, int | None]:
+    """Read ``--train-limit``: ``100``, or with a seed ``100:7``.
+
+    Raises:
+        CrossNERError: It has another form.
+    """
+    found = re.fullmatch(r"([1-9]\d{0,8})(?::(\d{1,9}))?", text)
+    if found is None:
+        hint = "Write a number from 1, as 100, or with a seed, as 100:7."
+        raise CrossNERError(f"--train-limit {text!r} is not a number of sentences.", hint=hint)
+    return int(found[1]), None if found[2] is None else int(found[2])
+
+
+def limit_train(train: list[Sentence], limit: int, seed: int | None) -> list[Sentence]:
+    """Keep the first sentences, or with a seed those whose SHA-256 of ``seed:number`` is smallest, in file order.
+
+    A smaller limit of the same seed keeps a part of what a larger one keeps.
+    """
+    if seed is None:
+        return train[:limit]
+    drawn = sorted(range(len(train)), key=lambda number: hashlib.sha256(f"{seed}:{number}".encode()).digest())
+    return [train[number] for number in sorted(drawn[:limit])]

@@ -142,7 +142,7 @@ def _count_listed(texts: Sequence[str], prepared: PreparedData | None, entities:
     train = target.sentences("train") if target is not None and target.has("train") else None
     paths = [find_bundled(str(path), "entities.tsv") or path for path in entities]
     with TemporaryDirectory() as folder:
-        lists = yield from make_lists(paths, Path(folder), language="en", train=train)
+        lists = yield from make_lists(paths, Path(folder), train=train)
         names = read_names(lists.paths)
     return [len(names.finder.find(cut_words(text))) for text in texts]
 

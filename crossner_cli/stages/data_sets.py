@@ -14,7 +14,10 @@ from crossner_cli.data.splits import (
     join,
     leave_out,
     leave_out_leaks,
+    limit_train,
     list_sets,
+    parse_limit,
+    split_weight,
     take_dev,
 )
 from crossner_cli.data.statistics import count_split
@@ -35,7 +38,8 @@ def find_sets(options: PrepareData) -> dict[str, Domain]:
     for part in sorted(sets, key=lambda part: part != "target"):
         domain, other = sets[part], taken.get(sets[part].name)
         if other is not None and part.startswith("source-") and other.files == domain.files:
-            raise CrossNERError(f"--source {domain.name} occurs twice.", hint="Give it once.")
+            hint = f"Once is enough; --source {domain.name}=2 doubles it."
+            raise CrossNERError(f"--source {domain.name} occurs twice.", hint=hint)
         renames = options.map_types not in (None, AUTO)
         if other is not None and (other.files != domain.files or renames or part != "source"):
             sets[part] = dataclasses.replace(domain, name=f"{domain.name}-{part}")
@@ -98,7 +102,8 @@ def make_domains(
     sources = {names[part]: kept[part] for part in kept if part.startswith("source")}
     labelled: Labelled = {}
     if sources:
-        labelled["source"] = join(list(sources.values()), "+".join(sources))
+        weights = [split_weight(name)[1] for name in options.source]
+        labelled["source"] = join(list(sources.values()), weights, "+".join(sources))
     if "target" in kept:
         labelled["target"] = kept["target"]
         # With a source, it may be scored alone; but a file that was not read may be meant as train.
@@ -138,5 +143,5 @@ def _choose_sentences(splits: dict[str, list[Sentence]], role: str, options: Pre
     if options.dev_from_train and "train" in splits and "dev" not in splits:
         chosen["train"], chosen["dev"] = take_dev(splits["train"], options.dev_from_train)
     if options.train_limit and role == "target" and "train" in chosen:
-        chosen["train"] = chosen["train"][: options.train_limit]
+        chosen["train"] = limit_train(chosen["train"], *parse_limit(options.train_limit))
     return {split: chosen[split] for split in SPLITS if split in chosen}

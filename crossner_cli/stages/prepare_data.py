@@ -20,7 +20,7 @@ from crossner_cli.data.domains import Domain, find_bundled, find_raw_text
 from crossner_cli.data.files import refuse_pipe
 from crossner_cli.data.labelled import LabelledDomain
 from crossner_cli.data.sentences import PLACES, read_sentences, write_sentences
-from crossner_cli.data.splits import join_domains, list_sets
+from crossner_cli.data.splits import join_domains, list_sets, parse_limit
 from crossner_cli.data.statistics import (
     alike_type_warnings,
     count_raw_words,
@@ -230,7 +230,7 @@ def _option_warnings(
     """Warn of options that have no effect, or another than was likely meant."""
     warnings = []
     train = labelled["target"].splits.get("train", []) if "target" in labelled else []
-    if options.train_limit and len(train) < options.train_limit:
+    if options.train_limit and len(train) < parse_limit(options.train_limit)[0]:
         warnings.append(f"--train-limit {options.train_limit}: the target has only {len(train)} training sentences.")
     if options.dev_from_train and had_dev:
         warnings.append(f"--dev-from-train {options.dev_from_train} has no effect: every domain has dev sentences.")
@@ -250,7 +250,6 @@ def _write_raw_text(
         raw = CorpusInputs(
             corpus=inputs.corpus,
             entities=inputs.entities,
-            language=options.language,
             categories=options.wikipedia_category,
             category_depth=options.category_depth,
         )

@@ -1,11 +1,13 @@
 """Several data sets as one domain, and nothing that is scored on in what is trained on."""
 
+from itertools import pairwise
+
 import pytest
 
 from crossner_cli.data.files import Repairs
 from crossner_cli.data.labelled import LabelledDomain
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.data.splits import LEAK, join, leave_out_leaks
+from crossner_cli.data.splits import LEAK, join, leave_out_leaks, limit_train, parse_limit, split_weight
 from crossner_cli.data.types import match_types, parse_type_maps
 from crossner_cli.errors import CrossNERError
 
@@ -79,7 +81,27 @@ def test_training_sentences_that_another_data_set_is_scored_on_are_left_out_and_
         leave_out_leaks(labelled(train="d"), [other])
 
 
-def test_sources_are_joined_under_one_name():
-    found = join([labelled(train="a b", dev="c"), labelled(train="d", test="e")], "one+two")
-    assert (words(found), words(found, "dev"), words(found, "test")) == ("a b d", "c", "e")
+def test_sources_are_joined_and_counted_as_often_as_asked():
+    assert [split_weight(each) for each in ("a", "a=3", "b/c=d=12", "a=0", "a=", "=2")] == [
+        ("a", 1),
+        ("a", 3),
+        ("b/c=d", 12),
+        ("a=0", 1),
+        ("a=", 1),
+        ("=2", 1),
+    ]
+    found = join([labelled(train="a b", dev="c"), labelled(train="d", test="e")], [1, 3], "one+two")
+    assert (words(found), words(found, "dev"), words(found, "test")) == ("a b d d d", "c", "e")
     assert {sentence.domain for sentences in found.splits.values() for sentence in sentences} == {"one+two"}
+
+
+def test_samples_of_one_seed_are_nested_and_of_two_seeds_differ():
+    train = [Sentence((str(number),), ("O",)) for number in range(50)]
+    samples = [limit_train(train, *parse_limit(f"{limit}:7")) for limit in (5, 20, 50, 80)]
+    assert [len(sample) for sample in samples] == [5, 20, 50, 50]
+    assert all(set(smaller) <= set(larger) for smaller, larger in pairwise(samples))
+    assert limit_train(train, 20, 8) != samples[1]
+    assert limit_train(train, *parse_limit("3")) == train[:3]
+    for text in ("0", "-1", "x", "5:", "5:x", "1.5"):
+        with pytest.raises(CrossNERError, match="is not a number of sentences"):
+            parse_limit(text)

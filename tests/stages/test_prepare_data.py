@@ -90,9 +90,9 @@ def test_several_sources_are_one_domain_and_silver_is_the_targets(run, tmp_path)
         (tmp_path / name).mkdir()
         for split, rows in text.items():
             (tmp_path / name / f"{split}.txt").write_text(rows)
-    options = {"source": [str(tmp_path / "a"), str(tmp_path / "b")], "target": str(tmp_path / "mine")}
+    options = {"source": [str(tmp_path / "a"), f"{tmp_path / 'b'}=2"], "target": str(tmp_path / "mine")}
     manifest = prepare(run, **options, map_types="a:PER=person,b:city=place", silver=str(tmp_path / "silver"))
-    assert words(run, "source", "train") == ["Anna", "Rome"], "dev of a and test of the target stay unseen"
+    assert words(run, "source", "train") == ["Anna", "Rome", "Rome"], "dev of a and test of the target stay unseen"
     assert words(run, "silver", "train") == ["Oslo"]
     result = manifest["result"]
     assert result["domains"]["source"]["name"] == "a+b" and result["domains"]["silver"]["name"] == "silver"
@@ -132,7 +132,7 @@ def test_other_files_or_options_prepare_the_data_anew_and_what_changed_is_told(r
     (Path(folders["target"]) / "test.txt").write_text("Another\tO\nsentence\tO\n\nother\tO\n")
     assert "target test: sentences added: 0, removed: 0, with other labels: 1." in notices()
     assert words(run, "target", "test") == ["Another sentence", "other"]
-    assert "target train: sentences added: 0, removed:" in notices(train_limit=1)
+    assert "target train: sentences added: 0, removed:" in notices(train_limit="1")
 
 
 @pytest.mark.parametrize("content", [b"a\tO\nb\n", b"\xff\tO\n", b"a\tlocation\n", b""])
@@ -153,7 +153,7 @@ def test_an_interrupted_stage_is_done_again_even_with_other_options(run, folders
     next(work)
     work.close()
     assert run.stages() == []
-    prepare(run, **folders, train_limit=2)
+    prepare(run, **folders, train_limit="2")
     assert len(words(run, "target", "train")) == 2
 
 
@@ -189,7 +189,7 @@ def test_dev_is_taken_from_train_where_there_is_none(run, folders):
     assert (len(train), len(dev)) == (7, 3)
     assert sorted(train + dev) == [f"w{number}" for number in range(10)]
     assert words(run, "source", "dev") == ["Paris"]
-    prepare(run, **folders, dev_from_train=0.3, train_limit=2, force=True)
+    prepare(run, **folders, dev_from_train=0.3, train_limit="2", force=True)
     assert words(run, "target", "dev") == dev, "dev does not depend on the limit"
     assert len(words(run, "target", "train")) == 2
 
