@@ -90,7 +90,7 @@ class CellByCell:
 
     def _direction(self, words: Sequence[Tensor], direction: int) -> list[Tensor]:
         layer, size = self.layer, self.layer.hidden
-        query, key, score = (weight[direction] for weight in (layer.query, layer.key, layer.score))
+        query, key, score = (weight[0, direction] for weight in (layer.query, layer.key, layer.score))
         state = memory = words[0].new_zeros(len(words[0]), size)
         given = []
         for word in words:

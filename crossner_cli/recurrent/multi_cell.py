@@ -44,9 +44,10 @@ class MultiCellLSTM(nn.Module):
         width: Width of the vectors read, d.
         hidden: Units of one direction, H.
         cells: Entity type cells in all.
+        attentions: Sets of attention weights: 1, or one per domain.
     """
 
-    def __init__(self, width: int, hidden: int, cells: int) -> None:
+    def __init__(self, width: int, hidden: int, cells: int, attentions: int = 1) -> None:
         super().__init__()
         self.hidden, self.output_dim = hidden, DIRECTIONS * hidden
 
@@ -63,11 +64,11 @@ class MultiCellLSTM(nn.Module):
         self.shared_gates = nn.Parameter(affine(1, 2 * hidden)[0])  # of i and o: (2, H + d + 1, 2 H)
         self.shared_candidate = nn.Parameter(affine(1, hidden)[0])  # of c~~: (2, H + d + 1, H)
         self.query, self.key = (  # P and Q
-            nn.Parameter(uniform(DIRECTIONS, hidden, 2 * hidden, limit=hidden**-0.5)) for _ in range(2)
+            nn.Parameter(uniform(attentions, DIRECTIONS, hidden, 2 * hidden, limit=hidden**-0.5)) for _ in range(2)
         )
-        self.score = nn.Parameter(uniform(DIRECTIONS, 2 * hidden, limit=(2 * hidden) ** -0.5))  # v
+        self.score = nn.Parameter(uniform(attentions, DIRECTIONS, 2 * hidden, limit=(2 * hidden) ** -0.5))  # v
 
-    def forward(self, words: Tensor, mask: Tensor, cells: Tensor) -> MultiCellStates:
+    def forward(self, words: Tensor, mask: Tensor, cells: Tensor, attention: int = 0) -> MultiCellStates:
         """Read sentences of one domain.
 
         Args:
@@ -80,8 +81,9 @@ class MultiCellLSTM(nn.Module):
         order = Order.from_mask(mask)
         with torch.autocast(device, enabled=False):
             weight = self._weight(cells, torch.bfloat16 if in_bf16 else dtype)
+            attending = (value[attention] for value in (self.query, self.key, self.score))
             hidden, scores, contents = Recurrence.apply(  # type: ignore[no-untyped-call]
-                words.to(dtype), weight, self.query, self.key, self.score, order.words, len(cells)
+                words.to(dtype), weight, *attending, order.words, len(cells)
             )
             hidden, scores = (take_rows(value.flatten(0, 2), order.steps) for value in (hidden, scores))
             return MultiCellStates(hidden.flatten(2) * mask[..., None], scores, contents, order.steps)

@@ -27,7 +27,8 @@ from crossner_cli.recurrent.inputs import TaskTrainingInputs, WordTagger
 from crossner_cli.recurrent.language_model import SampledSoftmax
 from crossner_cli.recurrent.tasks import ROLES, SOURCE, TARGET, MultiTaskInputs, find_taught_types, read_tasks, roles_of
 
-DOMAIN_VECTORS = "lstm.generator.domain_vectors"  # a row per domain
+# Tensors with a row per domain: vectors that generate parameters, and attention where each domain has its own.
+PER_DOMAIN = frozenset({"lstm.generator.domain_vectors", "lstm.query", "lstm.key", "lstm.score"})
 Places = Tensor | slice  # of sentences in a batch
 
 
@@ -113,9 +114,8 @@ class MultiTaskTagger(WordTagger):
                 if name.startswith(prefix):
                     adopted[f"tag_layers.{layer}.{name.removeprefix(prefix)}"] = value
         own = head_tensors(self)
-        if DOMAIN_VECTORS in old and DOMAIN_VECTORS in own:
-            before = old[DOMAIN_VECTORS]
-            adopted[DOMAIN_VECTORS] = before[match_domains(roles_of(tasks), len(own[DOMAIN_VECTORS]), len(before))]
+        for name in PER_DOMAIN & old.keys() & own.keys():
+            adopted[name] = old[name][match_domains(roles_of(tasks), len(own[name]), len(old[name]))]
         return adopted
 
     def rate_shares(self) -> dict[nn.Parameter, float]:
@@ -161,7 +161,7 @@ class MultiTaskTagger(WordTagger):
         return SOURCE if is_source else domain
 
     def read_as(self, domain: int) -> int:
-        """Return the domain whose vector a domain is read with.
+        """Return the domain whose vector and attention a domain is read with.
 
         This is its own, or the other one where no task reads its text, which leaves its own values random.
         """

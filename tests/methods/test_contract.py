@@ -489,6 +489,7 @@ def test_a_setting_that_cannot_be_read_is_refused(setting, problem, hint):
         ("cross-domain-lm", "lstm_layers=2 generator=domain", "lstm_layers=2 needs generator=none"),
         ("laner", "memory=0", "memory"),
         ("moee", "gate_weight=-0.5", "gate_weight"),
+        ("multi-cell-lstm", "attention=other", "shared or domain"),
         ("multi-cell-lstm", "tasks=source-ner,target-lm words=none", "without words there is nothing to predict"),
         ("multi-task-lstm", "tasks=source-ner,target-lm", "nothing reads raw text"),
         ("multi-task-lstm", "tasks=target-ner,target-lm adversary=dann", "of one domain alone there is nothing"),

@@ -14,9 +14,9 @@ WIDTH, HIDDEN = 3, 4
 EVERY = [0, 1, 2, 3]
 
 
-def make_layer(cells: int = 4, *, seed: int = 0) -> MultiCellLSTM:
+def make_layer(cells: int = 4, attentions: int = 2, *, seed: int = 0) -> MultiCellLSTM:
     torch.manual_seed(seed)
-    return MultiCellLSTM(WIDTH, HIDDEN, cells).double()
+    return MultiCellLSTM(WIDTH, HIDDEN, cells, attentions).double()
 
 
 def some_words() -> tuple[Tensor, Tensor]:
@@ -32,12 +32,12 @@ class Found(NamedTuple):
     attention: Tensor
 
 
-def run(layer: MultiCellLSTM, words: Tensor, mask: Tensor, cells: list[int] | None = None) -> Found:
-    states = layer(words, mask, torch.tensor(EVERY if cells is None else cells))
+def run(layer: MultiCellLSTM, words: Tensor, mask: Tensor, cells: list[int] | None = None, attention: int = 0) -> Found:
+    states = layer(words, mask, torch.tensor(EVERY if cells is None else cells), attention)
     return Found(states.hidden, states.in_words(states.cells), states.attention)
 
 
-def cell_by_cell(layer: MultiCellLSTM, words: Tensor, cells: list[int], direction: int) -> Found:
+def cell_by_cell(layer: MultiCellLSTM, words: Tensor, cells: list[int], attention: int, direction: int) -> Found:
     """The equations of section 3, for one sentence without padding, (W, d), in one direction."""
     state = memory = words.new_zeros(HIDDEN)
     found = []
@@ -50,8 +50,8 @@ def cell_by_cell(layer: MultiCellLSTM, words: Tensor, cells: list[int], directio
             gate = (read @ layer.type_gate[cell, direction]).sigmoid()
             candidate = (read @ layer.type_candidate[cell, direction]).tanh()
             contents.append(gate * candidate + (1 - gate) * memory)
-            asked = composed @ layer.query[direction] + contents[-1] @ layer.key[direction]
-            scores.append(layer.score[direction] @ asked.tanh())
+            asked = composed @ layer.query[attention, direction] + contents[-1] @ layer.key[attention, direction]
+            scores.append(layer.score[attention, direction] @ asked.tanh())
         weights = torch.stack(scores).softmax(dim=0)
         memory = enter * (weights @ torch.stack(contents)) + (1 - enter) * memory
         state = show * memory.tanh()
@@ -59,12 +59,12 @@ def cell_by_cell(layer: MultiCellLSTM, words: Tensor, cells: list[int], directio
     return Found(*map(torch.stack, zip(*found, strict=True)))
 
 
-def by_sentence(layer: MultiCellLSTM, words: Tensor, mask: Tensor, cells: list[int]) -> Found:
+def by_sentence(layer: MultiCellLSTM, words: Tensor, mask: Tensor, cells: list[int], attention: int) -> Found:
     """The same for a batch, sentence by sentence, in both directions; zeros where no word is."""
     rows = []
     for sentence, length in zip(words, mask.sum(dim=1).tolist(), strict=True):
-        forward = cell_by_cell(layer, sentence[:length], cells, 0)
-        backward = cell_by_cell(layer, sentence[:length].flip(0), cells, 1)
+        forward = cell_by_cell(layer, sentence[:length], cells, attention, 0)
+        backward = cell_by_cell(layer, sentence[:length].flip(0), cells, attention, 1)
         both = [torch.stack([one, other.flip(0)], dim=1) for one, other in zip(forward, backward, strict=True)]
         padding = len(sentence) - length
         rows.append([torch.cat([value, value.new_zeros(padding, *value.shape[1:])]) for value in both])
@@ -72,12 +72,12 @@ def by_sentence(layer: MultiCellLSTM, words: Tensor, mask: Tensor, cells: list[i
     return Found(hidden.flatten(2), contents, scores)
 
 
-@pytest.mark.parametrize("cells", [[0, 2, 3], [1], [3, 0, 1, 2]])
-def test_values_and_gradients_are_those_of_the_equations(cells: list[int]) -> None:
+@pytest.mark.parametrize(("cells", "attention"), [([0, 2, 3], 1), ([1], 0), ([3, 0, 1, 2], 0)])
+def test_values_and_gradients_are_those_of_the_equations(cells: list[int], attention: int) -> None:
     layer, (words, mask) = make_layer(), some_words()
     words.requires_grad_()
     inputs = [words, *layer.parameters()]
-    found = run(layer, words, mask, cells), by_sentence(layer, words, mask, cells)
+    found = run(layer, words, mask, cells, attention), by_sentence(layer, words, mask, cells, attention)
     grains = [torch.randn_like(value) for value in found[0]]
     gradients = []
     for each in found:

@@ -277,8 +277,9 @@ def test_a_domain_begins_as_the_one_that_has_its_types_whatever_it_is_called_and
     domains, expected, begun
 ):
     tasks = "target-ner,source-ner"
-    old, new = begun("multi-task-lstm", (BOTH, tasks), (TagSet(domains), tasks), "generator=domain")
-    assert torch.equal(new.lstm.generator.domain_vectors, old.lstm.generator.domain_vectors[expected])
+    old, new = begun("multi-cell-lstm", (BOTH, tasks), (TagSet(domains), tasks), "attention=domain")
+    for name in ("query", "key", "score"):
+        assert torch.equal(getattr(new.lstm, name), getattr(old.lstm, name)[expected]), name
     for layer, place in zip(new.tag_layers, expected, strict=True):
         before = old.tag_layers[place]
         assert torch.equal(layer.classifier.weight[0], before.classifier.weight[0])

@@ -5,16 +5,15 @@ tasks=source-ner,target-lm, for which they (and --paper) set entity_weight=0.1 a
 one domain gives their target-only model.
 Differs: a domain's loss is divided by the words of as many average sentences (of raw text by its words, labelled by a
 dictionary or not) instead of its sentences. The attention loss reads the mean of both directions' scores, as the paper
-says; the released code averages their probabilities and applies the softmax again. The domains share the attention, as
-the paper says; in the code each has its own, and the source's reads P where Q is meant. Cells begin apart; in the code
-they begin alike, and those that the same batches reach stay equal without the two type losses. The CRF is shared where
-all domains have the same types (crf=domain never shares). Types of which no task learns a label, such as those of the
-target alone, run no cells (the papers' domains have the same types there). Gates have one bias vector, as in the paper.
-An epoch reads both domains whole, with smaller batches of the smaller one, and an update reads both; the code's is one
-pass over the target, a step for each domain in turn. A frozen transformer drops nothing, which the code's does. A
-dictionary's entries with digits label words too, which the code never finds. Negatives of the language model are drawn
-by how often words occur; the code ranks words by where they are first met. Sequences are legal ones (legal=false: the
-CRF alone).
+says; the released code averages their probabilities and applies the softmax again. attention=shared follows the paper,
+attention=domain the code, whose source attention reads P where Q is meant. Cells begin apart; in the code they begin
+alike, and those that the same batches reach stay equal without the two type losses. The CRF is shared where all domains
+have the same types (crf=domain never shares). Types of which no task learns a label, such as those of the target alone,
+run no cells (the papers' domains have the same types there). Gates have one bias vector, as in the paper. An epoch
+reads both domains whole, with smaller batches of the smaller one, and an update reads both; the code's is one pass over
+the target, a step for each domain in turn. A frozen transformer drops nothing, which the code's does. A dictionary's
+entries with digits label words too, which the code never finds. Negatives of the language model are drawn by how often
+words occur; the code ranks words by where they are first met. Sequences are legal ones (legal=false: the CRF alone).
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -55,6 +55,9 @@ class MultiCellTagger(MultiTaskTagger):
             1.0, "Weight of the loss of types scored by the attention; 0 leaves it out.", minimum=0
         )
         lm_weight: float = setting(1.0, "Weight of the loss of raw text.", minimum=0)
+        attention: Literal["shared", "domain"] = setting(
+            "shared", "The weights of the attention: shared by the domains, or a set for each."
+        )
         negatives: int = setting(50, "Words that a word of raw text is compared with.", minimum=1)
 
         def __post_init__(self) -> None:
@@ -87,7 +90,8 @@ class MultiCellTagger(MultiTaskTagger):
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
         types = 1 + len(tag_set.types)  # O is one
-        self.lstm = MultiCellLSTM(encoder.output_dim, hyper.lstm_size, types)
+        attentions = 2 if hyper.attention == "domain" else 1
+        self.lstm = MultiCellLSTM(encoder.output_dim, hyper.lstm_size, types, attentions)
         self.dropout = Dropout(hyper.dropout)
         self.type_score = nn.Linear(self.lstm.output_dim, types)  # w_k and b_k
         if hyper.learns("lm"):
@@ -152,7 +156,7 @@ class MultiCellTagger(MultiTaskTagger):
 
     def run_cells(self, words: Tensor, mask: Tensor, domain: int) -> MultiCellStates:
         """Run the cells of a domain over word vectors, (B, W, D)."""
-        states: MultiCellStates = self.lstm(words, mask, self.cells_of(domain))
+        states: MultiCellStates = self.lstm(words, mask, self.cells_of(domain), self._attention_of(domain))
         return states
 
     def explain(self, batch: Batch) -> dict[str, Shares]:
@@ -201,6 +205,9 @@ class MultiCellTagger(MultiTaskTagger):
         """Return the weights of the losses of types that are switched on."""
         weights = {"entity": self.hyper.entity_weight, "attention": self.hyper.attention_weight}
         return {name: weight for name, weight in weights.items() if weight > 0}
+
+    def _attention_of(self, domain: int) -> int:
+        return self.read_as(domain) if self.hyper.attention == "domain" else 0
 
     def _type_loss(self, scores: Tensor, tags: Tensor, mask: Tensor, domain: int) -> Tensor:
         """Return the cross-entropy, summed, of the types of words that have a tag, (B, W), given scores, (B, W, l)."""

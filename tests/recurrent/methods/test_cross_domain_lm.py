@@ -26,7 +26,7 @@ from crossner_cli.encoders.subwords import UNLABELLED
 from crossner_cli.methods.contract import read_settings
 from crossner_cli.recurrent.language_model import language_model_loss
 from crossner_cli.recurrent.methods.cross_domain_lm import LM, NER, CrossDomainLM
-from crossner_cli.recurrent.multi_task import DOMAIN_VECTORS
+from crossner_cli.recurrent.multi_task import PER_DOMAIN
 from crossner_cli.recurrent.tasks import ROLES, SOURCE, TARGET, TASKS
 
 STACKED = ("generator=none", "lstm_layers=3")
@@ -264,7 +264,7 @@ def learns(gradient: Tensor | None) -> list[bool]:
 
 @pytest.mark.parametrize(
     ("method", "settings"),
-    [("cross-domain-lm", ()), ("multi-task-lstm", ("generator=domain",))],
+    [("cross-domain-lm", ()), ("multi-task-lstm", ("generator=domain",)), ("multi-cell-lstm", ("attention=domain",))],
 )
 @pytest.mark.parametrize(("role", "taught"), [("source", SOURCE_NER), ("target", TARGET_NER)])
 def test_a_domain_that_no_task_reads_is_tagged_as_the_other_not_by_what_was_drawn(method, settings, role, taught):
@@ -278,7 +278,8 @@ def test_a_domain_that_no_task_reads_is_tagged_as_the_other_not_by_what_was_draw
     only = over_vectors(*settings, f"tasks={role}-ner", method=method, tag_set=TagSet({"songs": ("person", "place")}))
     for tagger, batch, row in ((alone, taught, ROLES.index(role)), (only, SOURCE_NER, 0)):
         gradients = step(tagger, batch)
-        assert learns(gradients[DOMAIN_VECTORS])[row]
+        per_domain = [gradients[name] for name in PER_DOMAIN & gradients.keys()]
+        assert per_domain and all(learns(gradient)[row] for gradient in per_domain)
 
 
 # Training and storage

@@ -85,6 +85,21 @@ def test_types_of_which_no_label_is_learnt_run_no_cells(tiny_encoder_folder, tas
     assert torch.equal(cells[batch.word_mask], expected[batch.word_mask])
 
 
+def test_a_domain_with_attention_of_its_own_leaves_that_of_the_other_alone(tiny_encoder_folder):
+    tagger = make(tiny_encoder_folder, "attention=domain")
+    learn(tagger, of_domain(tagger, "songs"))
+    for value in (tagger.lstm.query, tagger.lstm.key, tagger.lstm.score):
+        assert value.grad is not None and value.grad[SONGS].any() and not value.grad[NEWS].any()
+    batch = of_domain(tagger, "news")
+    elsewhere = dataclasses.replace(batch, domains=("elsewhere",) * len(batch))
+    torch.testing.assert_close(tagger.loss(batch), tagger.loss(elsewhere))  # unknown domains are read as the target
+    for attention in ("shared", "domain"):
+        same = make(tiny_encoder_folder, f"attention={attention}", tag_set=SAME)
+        one, other = states_of(same, batch, NEWS), states_of(same, batch, SONGS)
+        assert torch.equal(one.hidden, other.hidden) == (attention == "shared")
+        assert torch.equal(one.attention, other.attention) == (attention == "shared")
+
+
 def test_entity_prediction_lets_each_cell_score_its_own_type(tiny_encoder_folder):
     tagger = make(tiny_encoder_folder)
     batch = of_domain(tagger, "songs")
