@@ -12,15 +12,11 @@ one pass each, because the parser takes quadratic time or more for tags that are
 from __future__ import annotations
 
 import re
-from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import unescape
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from crossner_cli.corpus.mediawiki_dump import ARTICLE, CATEGORY, FILE, DumpReader, Page, Site
 from crossner_cli.errors import CrossNERError
@@ -54,33 +50,19 @@ _INTERWIKI = re.compile(r"[a-z][a-z-]{1,11}:")
 _LEFT_OF_TABLES = re.compile(r"\s*(?:\{?\||!(?!!).*(?:!!|\|))")
 
 
-@dataclass
-class CategoryGraph:
-    """The categories above and below each other, numbered by name without the namespace; circles are usual."""
+def reach_categories(below: Mapping[str, Sequence[str]], names: Sequence[str], depth: int) -> dict[str, int]:
+    """Return the categories at most ``depth`` steps below those named, with their least number of steps.
 
-    numbers: dict[str, int] = field(default_factory=dict)
-    _above: array[int] = field(default_factory=lambda: array("I"))
-    _below: array[int] = field(default_factory=lambda: array("I"))
-
-    def add(self, name: str, parents: Sequence[str]) -> None:
-        """Add a category and its parents."""
-        below = self.numbers.setdefault(name, len(self.numbers))
-        for parent in parents:
-            self._above.append(self.numbers.setdefault(parent, len(self.numbers)))
-            self._below.append(below)
-
-    def reach(self, names: Sequence[str], depth: int) -> dict[str, int]:
-        """Return the categories at most ``depth`` steps below those named, with their least number of steps."""
-        above, below = np.array(self._above, dtype=np.uint32), np.array(self._below, dtype=np.uint32)
-        level = np.unique(np.array([self.numbers[name] for name in names], dtype=np.uint32))
-        steps = dict.fromkeys(level.tolist(), 0)
-        for step in range(1, depth + 1):
-            level = np.unique(below[np.isin(above, level)])
-            level = level[[number not in steps for number in level.tolist()]] if len(level) else level
-            if not len(level):
-                break
-            steps.update(dict.fromkeys(level.tolist(), step))
-        return {name: steps[number] for name, number in self.numbers.items() if number in steps}
+    Args:
+        below: The categories directly in each category; circles are usual.
+        names: Where to begin.
+        depth: 0 is these alone.
+    """
+    steps, level = dict.fromkeys(names, 0), list(names)
+    for step in range(1, depth + 1):
+        level = list({name for each in level for name in below[each] if name not in steps})
+        steps.update(dict.fromkeys(level, step))
+    return steps
 
 
 def write_articles(dumps: Sequence[Path], path: Path, *, categories: Sequence[str], depth: int) -> Work[dict[str, Any]]:
@@ -103,12 +85,12 @@ def write_articles(dumps: Sequence[Path], path: Path, *, categories: Sequence[st
     """
     reached: dict[str, int] = {}
     if categories:
-        graph = yield from _read_graph(dumps)
-        reached = graph.reach(_check_categories(graph, categories, dumps), depth)
+        below = yield from _read_graph(dumps)
+        reached = reach_categories(below, _check_categories(below, categories, dumps), depth)
         steps = Counter(reached.values())
         shown = ", ".join(f"{steps[step]} at depth {step}" for step in sorted(steps))
         yield Notice(f"Categories reached from {', '.join(categories)}: {shown}.")
-        del graph
+        del below
     counts = yield from _write_kept(dumps, path, reached)
     if not counts["kept"]:
         raise CrossNERError(
@@ -130,15 +112,18 @@ def write_articles(dumps: Sequence[Path], path: Path, *, categories: Sequence[st
     }
 
 
-def _read_graph(dumps: Sequence[Path]) -> Work[CategoryGraph]:
-    graph, counts = CategoryGraph(), Counter[str]()
+def _read_graph(dumps: Sequence[Path]) -> Work[dict[str, list[str]]]:
+    """Read the categories directly in each category, by their names without the namespace."""
+    below, counts = dict[str, list[str]](), Counter[str]()
     for reader, page, find in _pages(dumps, CATEGORY, counts, make_category_finder):
         if page is None:
-            yield _sign("read categories", dumps, reader, len(graph.numbers), "categories")
+            yield _sign("read categories", dumps, reader, len(below), "categories")
         elif not page.is_redirect:
-            name = page.title.partition(":")[2]
-            graph.add(reader.site.normalise(name), find(page.text))
-    return graph
+            name = reader.site.normalise(page.title.partition(":")[2])
+            below.setdefault(name, [])
+            for parent in find(page.text):
+                below.setdefault(parent, []).append(name)
+    return below
 
 
 def _write_kept(dumps: Sequence[Path], path: Path, reached: dict[str, int]) -> Work[Counter[str]]:
@@ -189,17 +174,17 @@ def _sign(task: str, dumps: Sequence[Path], reader: DumpReader, number: int, wha
     return Progress(task, done, total, "bytes", {what: float(number)})
 
 
-def _check_categories(graph: CategoryGraph, categories: Sequence[str], dumps: Sequence[Path]) -> list[str]:
+def _check_categories(known: Mapping[str, Any], categories: Sequence[str], dumps: Sequence[Path]) -> list[str]:
     """Return the names of categories as the wiki stores them."""
     found = []
     for category in categories:
         forms = [category, Site().normalise(category), Site().normalise(category.partition(":")[2])]
-        name = next((form for form in forms if form and form in graph.numbers), None)
+        name = next((form for form in forms if form and form in known), None)
         if name is None:
-            holding = sorted((known for known in graph.numbers if category.lower() in known.lower()), key=len)[:SHOWN]
+            holding = sorted((each for each in known if category.lower() in each.lower()), key=len)[:SHOWN]
             files = ", ".join(map(str, dumps))
             raise CrossNERError(
-                f"{files}: there is no category {category!r} among {len(graph.numbers)} categories.",
+                f"{files}: there is no category {category!r} among {len(known)} categories.",
                 hint=f"Categories with this in their names: {', '.join(holding) or 'none'}.",
             )
         found.append(name)

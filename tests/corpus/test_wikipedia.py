@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from crossner_cli.corpus import mediawiki_dump
 from crossner_cli.corpus.mediawiki_dump import CATEGORY, DumpReader, Site, is_dump
-from crossner_cli.corpus.wikipedia import CategoryGraph, make_category_finder, make_paragraph_finder, write_articles
+from crossner_cli.corpus.wikipedia import make_category_finder, make_paragraph_finder, reach_categories, write_articles
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Notice, Progress
 
@@ -103,7 +103,7 @@ def test_a_wiki_in_another_language_names_its_namespaces_itself(tmp_path):
     assert record["categories_by_depth"] == [1, 1]
 
 
-def test_a_category_that_is_unknown_or_has_no_articles_is_told_with_a_way_out(wiki):
+def test_a_category_that_is_unknown_or_has_no_articles_is_reported_with_a_way_out(wiki):
     found = refusal(wiki, "Band")
     assert "there is no category 'Band'" in found.problem and "Bands, Rock bands" in found.hint
     assert "among 6 categories" in refusal(wiki, "Xylographers").problem
@@ -113,7 +113,7 @@ def test_a_category_that_is_unknown_or_has_no_articles_is_told_with_a_way_out(wi
 
 
 @pytest.mark.parametrize("ending", [".xml", ".xml.gz", ".xml.bz2"])
-def test_a_truncated_dump_is_told_with_the_last_page(tmp_path, ending):
+def test_a_truncated_dump_is_reported_with_the_last_page(tmp_path, ending):
     pack = {".xml": bytes, ".xml.gz": gzip.compress, ".xml.bz2": bz2.compress}[ending]
     pages = [page(f"Category:C{n}", "x" * (n % 97)) for n in range(4000)]
     packed = pack(dump(pages))
@@ -157,15 +157,12 @@ def test_memory_does_not_grow_with_the_dump(tmp_path):
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=20), st.integers(0, 5))
-def test_a_graph_is_reached_as_step_by_step(edges, depth):
-    graph = CategoryGraph()
-    graph.add("0", [])
-    for below, above in edges:
-        graph.add(str(below), [str(above)])
+def test_categories_are_reached_step_by_step(edges, depth):
+    below = {str(name): [str(b) for b, a in edges if a == name] for name in range(8)}
     expected = {"0": 0}
     for step in range(1, depth + 1):
         expected |= {str(b): step for b, a in edges if expected.get(str(a)) == step - 1 and str(b) not in expected}
-    assert graph.reach(["0"], depth) == expected
+    assert reach_categories(below, ["0"], depth) == expected
 
 
 def paragraphs(text):
@@ -199,7 +196,7 @@ def paragraphs(text):
         ("{{Reflist}}\n\n&nbsp;\n\n---\n\n12.5", []),
         ("The character &#xD83D; is half a pair.", ["The character \ufffd is half a pair."]),
         ("A harp</ref> plays.</references >", ["A harp plays."]),
-        (  # Letters that grow when they are lowered lose nothing behind an element.
+        (  # Letters that grow when they are lowered lose nothing after an element.
             "İzmir, İznik, İskenderun, İmroz and İnegöl are towns.<ref>Census.</REF> They have ports.\n\nThis stays.",
             ["İzmir, İznik, İskenderun, İmroz and İnegöl are towns. They have ports.", "This stays."],
         ),
