@@ -35,7 +35,7 @@ def installed_versions() -> dict[str, str]:
 def make_record(
     command: str, options: dict[str, Any], inputs: dict[str, str], result: dict[str, Any], began: float
 ) -> Manifest:
-    """Make the record of a command that leaves no stage, like a manifest; it began at ``time.perf_counter()``."""
+    """Make the manifest of a command that began at ``time.perf_counter()``; a stage adds to it."""
     return {
         "stage": command,
         "name": command,

@@ -27,7 +27,7 @@ from crossner_cli.run.directory import (
     describe_differences,
     read_manifest,
 )
-from crossner_cli.run.environment import installed_versions
+from crossner_cli.run.environment import make_record
 from crossner_cli.run.freshness import describe_changed
 from crossner_cli.run.storage import (
     digest_file,
@@ -91,7 +91,7 @@ class Stage:
         self.is_continued = False
         self._now: dict[str, Any] = {"command": self.command, "options": request.options, "inputs": self.inputs}
         self._lock: FileLock | None = None
-        self._started = time.monotonic()
+        self._started = time.perf_counter()
 
     def open(self) -> None:
         """Lock the stage, tidy what a crash left, compare with what is there, and make the draft folder."""
@@ -144,18 +144,11 @@ class Stage:
             path.chmod(mode)  # safetensors writes them for their owner alone
         flush_tree(self.draft)
         outputs = (path for path in sorted(self.draft.rglob("*")) if path.is_file() and path != self.draft / DRAFT)
-        manifest: Manifest = {
-            "stage": self.command,
-            "name": self.name,
-            "options": self.request.options,
-            "inputs": self.inputs,
-            "result": result,
-            "outputs": {path.relative_to(self.draft).as_posix(): digest_file(path) for path in outputs},
-            "versions": installed_versions(),
-            "seconds": round(time.monotonic() - self._started, 1),
-            "continued": self.is_continued,
-            "directory": str(Path.cwd()),
-        }
+        manifest = make_record(self.command, self.request.options, self.inputs, result, self._started)
+        manifest["name"] = self.name
+        manifest["outputs"] = {path.relative_to(self.draft).as_posix(): digest_file(path) for path in outputs}
+        manifest["continued"] = self.is_continued
+        manifest["directory"] = str(Path.cwd())
         if lineage is not None:
             manifest["lineage"] = lineage
         if device is not None:

@@ -19,7 +19,8 @@ from crossner_cli.reports.published import mark_comparable, read_published
 from crossner_cli.reports.report_tables import JSON, ReportResult, draw_curves, report_tables
 from crossner_cli.reports.runs import MeasuredModel, read_runs
 from crossner_cli.run.directory import Manifest, RunDirectory
-from crossner_cli.run.progress import Notice, Progress, Work
+from crossner_cli.run.environment import make_record
+from crossner_cli.run.progress import Progress, Work
 from crossner_cli.run.storage import check_output_folder, output_folder, write_csv, write_json
 
 COMMAND = "report"
@@ -38,7 +39,6 @@ def run(run: RunDirectory, options: Report) -> Work[Manifest]:
         if options.x is not None:
             check_plots()
     paths = options.runs or [run.path]
-    yield Notice(f"reading {', '.join(map(str, paths))}")
     found = read_runs(paths)
     wanted = OUT_OF_FOLD if options.split == FOLDS else options.split
     models = [model for model in found.models if (model.result.split or wanted).startswith(wanted)]
@@ -62,20 +62,12 @@ def run(run: RunDirectory, options: Report) -> Work[Manifest]:
         output=str(options.output) if options.output is not None else None,
         written=[],
     )
-    record: Manifest = {
-        "stage": COMMAND,
-        "name": COMMAND,
-        "options": options.record(),
-        "inputs": {},
-        "seconds": round(time.perf_counter() - began, 1),
-    }
-    if options.output is not None:
-        result = _write(options.output, record, result)
-    return {**record, "result": dataclasses.asdict(result)}
+    record = make_record(COMMAND, options.record(), {}, dataclasses.asdict(result), began)
+    return record if options.output is None else _write(options.output, record, result)
 
 
-def _write(folder: Path, record: Manifest, result: ReportResult) -> ReportResult:
-    """Write JSON, CSV, Markdown and pictures into a folder that is whole or not there; return what was written."""
+def _write(folder: Path, record: Manifest, result: ReportResult) -> Manifest:
+    """Write JSON, CSV, Markdown and pictures into a folder that is whole or not there; return the JSON."""
     with output_folder(folder, JSON, force=True) as draft:
         written = [JSON, SCORES_CSV, MARKDOWN]
         columns = list(result.models[0]) if result.models else []
@@ -88,8 +80,9 @@ def _write(folder: Path, record: Manifest, result: ReportResult) -> ReportResult
         result = dataclasses.replace(result, written=written)
         text = to_markdown(report_tables(result), level=3)
         (draft / MARKDOWN).write_text(text, "utf-8", "backslashreplace")
-        write_json(draft / JSON, {**record, "result": dataclasses.asdict(result)})
-    return result
+        record["result"] = dataclasses.asdict(result)
+        write_json(draft / JSON, record)
+    return record
 
 
 def _compare(models: Sequence[MeasuredModel], baseline: str | None, notes: list[str]) -> Work[list[dict[str, Any]]]:

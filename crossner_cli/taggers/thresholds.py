@@ -12,11 +12,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.taggers.description import DESCRIPTION, THRESHOLDS, read_description
-from crossner_cli.taggers.tagging import ScoredEntity
+
+if TYPE_CHECKING:
+    from crossner_cli.taggers.tagging import ScoredEntity
 
 SCORES = (*(number / 20 for number in range(20)), 0.99, 0.999)  # of the curve of precision and recall
 PRECISIONS = ("0.90", "0.95", "0.99")  # whose recall is shown
