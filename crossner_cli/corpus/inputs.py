@@ -17,6 +17,7 @@ from crossner_cli.corpus.selection import Selection
 from crossner_cli.corpus.triples import is_triples
 from crossner_cli.corpus.wikipedia import write_articles
 from crossner_cli.data.labelled import LabelledDomain
+from crossner_cli.data.leaks import make_leak_key
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import to_spans
 from crossner_cli.errors import CrossNERError
@@ -75,7 +76,7 @@ def write_corpus(
         lists = yield from make_lists(inputs.entities, Path(made), train=train)
         types = yield from choose_types(selection.specialised_types, lists, labelled)
         held_out = [domain.splits.get(split, []) for domain in labelled.values() for split in ("dev", "test")]
-        excluded = frozenset(tuple(map(str.lower, sentence.words)) for split in held_out for sentence in split)
+        excluded = frozenset(make_leak_key(" ".join(sentence.words)) for split in held_out for sentence in split)
         selection = replace(selection, specialised_types=types, excluded=excluded)
         # Reading a dump takes hours, so problems are refused before.
         if any(map(is_dump, inputs.corpus)):

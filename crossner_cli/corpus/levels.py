@@ -25,7 +25,6 @@ from crossner_cli.corpus.parts import WEAK, Job, UnfinishedError
 from crossner_cli.corpus.raw_files import find_corpus_files
 from crossner_cli.corpus.selection import Level, LevelCounts, Selection
 from crossner_cli.corpus.sentences import cut_into_parts
-from crossner_cli.data.leaks import make_leak_key
 from crossner_cli.data.names import Names, read_names
 from crossner_cli.data.text import PLAIN_WORD
 from crossner_cli.errors import CrossNERError
@@ -69,10 +68,9 @@ def write_levels(
         folder, files = folder.absolute(), [path.absolute() for path in files]
         lists = tuple(path.absolute() for path in lists)
     parts = cut_into_parts(files)
-    excluded = frozenset(make_leak_key(" ".join(words)) for words in selection.excluded)
     selected = [name for name in LEVELS[:3] if name in levels or ("integrated" in levels and name != "domain")]
     with open_work_folder(folder) as work:
-        job = Job(work / PARTS, selection, tuple(selected), parts, lists, excluded)
+        job = Job(work / PARTS, selection, tuple(selected), parts, lists)
         job.folder.mkdir(parents=True, exist_ok=True)
         yield from select_parts(job, names)
         counts, found = _sum_counts(job)

@@ -45,7 +45,6 @@ class Job:
         levels: Those of domain, entity and task that are wanted.
         parts: The parts of the corpus.
         lists: Lists of names.
-        excluded: Keys of sentences to leave out, as ``make_leak_key`` makes them.
     """
 
     folder: Path
@@ -53,7 +52,6 @@ class Job:
     levels: tuple[str, ...]
     parts: list[Part] = field(repr=False)
     lists: tuple[Path, ...] = ()
-    excluded: frozenset[str] = field(default=frozenset(), repr=False)
 
     @cached_property
     def weak_levels(self) -> frozenset[str]:
@@ -111,7 +109,7 @@ def select_part(job: Job, number: int, names: Names | None) -> Iterator[int]:
     """
     counts, chosen = Counter[str](), job.selection
     documents = read_sentences(
-        job.parts[number], counts, one_a_line=chosen.one_a_line, excluded=job.excluded, column=chosen.column
+        job.parts[number], counts, one_a_line=chosen.one_a_line, excluded=chosen.excluded, column=chosen.column
     )
     with _open_draft(job, number) as draft:
         with ExitStack() as stack:

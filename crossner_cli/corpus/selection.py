@@ -70,8 +70,7 @@ class Selection:
         specialised_types: Types whose names make a task-level sentence; None if unknown.
         min_entities: Distinct names that make an entity-level sentence.
         task_upsample: Times the task level counts in the integrated level.
-        excluded: Words of sentences that must not be in any level: those that the target is scored on. Compared without
-            case and word borders.
+        excluded: Keys of sentences that must not be in any level, as ``make_leak_key`` makes them.
         one_a_line: A line of the corpus is a sentence; else its sentences are found.
         column: The field of records that holds the text.
         weak_labels: Folder of the data set of selected sentences labelled by their names; None: none.
@@ -83,7 +82,7 @@ class Selection:
     specialised_types: frozenset[str] | None = None
     min_entities: int = 2
     task_upsample: int = 2
-    excluded: frozenset[tuple[str, ...]] = frozenset()
+    excluded: frozenset[str] = frozenset()
     one_a_line: bool = False
     column: str = "text"
     weak_labels: Path | None = None

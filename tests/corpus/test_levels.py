@@ -15,6 +15,7 @@ from crossner_cli.corpus.levels import LEVELS, open_work_folder, write_levels
 from crossner_cli.corpus.mentions import COLUMNS, MENTION
 from crossner_cli.corpus.selection import Execution, Selection
 from crossner_cli.data.labelled import read_domain
+from crossner_cli.data.leaks import make_leak_key
 from crossner_cli.data.names import read_names
 from crossner_cli.data.tags import to_spans
 from crossner_cli.errors import CrossNERError
@@ -54,7 +55,7 @@ def work(corpus, entities, folder, **options):
     types, excluded, workers = given.pop("specialised_types"), given.pop("excluded"), given.pop("workers", 1)
     selection = Selection(
         specialised_types=None if types is None else frozenset(types),
-        excluded=frozenset(excluded),
+        excluded=frozenset(make_leak_key(" ".join(words)) for words in excluded),
         execution=Execution(workers=workers),
         **given,
     )
