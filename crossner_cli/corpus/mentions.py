@@ -69,9 +69,9 @@ class MentionedLines:
         base = [(line.number - lines[0].number) * width + line.start for line in lines]
         begins = (rows[:, 0] - lines[0].number) * width + rows[:, 1]
         ends = begins + rows[:, 2] - rows[:, 1]
-        behind = [end for encoding in encoded for _, end in encoding.offsets]
+        ends_of_subwords = [end for encoding in encoded for _, end in encoding.offsets]
         # A subword may include the space before its word, so it is identified by its last character.
-        places = np.repeat(base, lengths) + np.array(behind, np.int64) - 1
+        places = np.repeat(base, lengths) + np.array(ends_of_subwords, np.int64) - 1
         mention = np.searchsorted(begins, places, side="right") - 1
         is_within = np.zeros(len(places), np.bool_)
         if len(rows):

@@ -176,8 +176,8 @@ def label_sentence(text: str, mentions: Sequence[Mention], counts: Counter[str])
     spans = []
     for mention in mentions:
         first, last = bisect_left(begins, mention.start), bisect_left(finishes, mention.end)
-        behind = finishes[last]
-        is_whole = behind == mention.end or (behind == mention.end + 1 and text[mention.end] == ".")
+        word_end = finishes[last]
+        is_whole = word_end == mention.end or (word_end == mention.end + 1 and text[mention.end] == ".")
         if first == len(begins) or begins[first] != mention.start or not is_whole:
             counts["weak_mentions_within_words"] += 1
             continue

@@ -35,8 +35,8 @@ def find_kept(sentences: Sequence[str], document: str, excluded: frozenset[str])
     if len(sentences) > 1 and make_leak_key(document) in excluded:
         return [False] * len(sentences)
     kept = [_strip_stops(each) not in excluded for each in letters]
-    for first, behind in _find_stretches(letters, *_index_borders(excluded)):
-        kept[first:behind] = [False] * (behind - first)
+    for first, end in _find_stretches(letters, *_index_borders(excluded)):
+        kept[first:end] = [False] * (end - first)
     return kept
 
 

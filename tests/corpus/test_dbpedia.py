@@ -90,7 +90,7 @@ def test_rdf_xml_whose_entities_could_fill_the_memory_is_not_read(name):
     assert "rapper" in found.value.hint
 
 
-def test_an_entity_counts_for_its_most_specific_classes_only_where_an_ontology_tells_them(tmp_path):
+def test_an_entity_counts_for_its_most_specific_classes_only_where_an_ontology_says_which(tmp_path):
     classes = ontology("Poet:Writer", "Writer:Person", "Singer:Person", "Circle:Round", "Round:Circle")
     given = types("A:Person", "A:Poet", "A:Writer", "B:Singer", "B:Poet", "B:Person", "C:Circle", "C:Round", "D:Other")
     named = labels("Aa", "Bb").replace("resource/Aa", "resource/A").replace("resource/Bb", "resource/B")
@@ -163,12 +163,12 @@ def test_labels_count_in_the_language_that_most_have(tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_read_is_told(tmp_path, files, said):
+def test_what_cannot_be_read_is_reported(tmp_path, files, said):
     assert said in refusal(tmp_path, files).problem
 
 
 @pytest.mark.parametrize(("ending", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress)])
-def test_a_truncated_file_is_told(tmp_path, ending, pack):
+def test_a_truncated_file_is_reported(tmp_path, ending, pack):
     draw = random.Random(1)
     packed = pack(types(*(f"E{draw.random()}:Poet" for _ in range(14000))).encode())
     problem = refusal(tmp_path, {f"types.ttl{ending}": packed[: len(packed) // 2]}).problem

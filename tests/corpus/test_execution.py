@@ -218,7 +218,7 @@ def test_a_module_of_the_folder_at_hand_is_not_taken_for_one_of_python(corpus, n
     assert select(corpus, names, tmp_path / "several", Execution(workers=2))
 
 
-def test_machines_of_a_cluster_are_told_whole_paths(corpus, names, tmp_path, monkeypatch):
+def test_machines_of_a_cluster_get_absolute_paths(corpus, names, tmp_path, monkeypatch):
     told: list[Path] = []
 
     def run(job, *_):

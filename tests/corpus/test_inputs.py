@@ -138,7 +138,7 @@ def test_names_of_training_sentences_are_on_one_line_each(inputs):
     assert levels["entity"] == ["I saw Big Ben Tower today."]
 
 
-def test_what_cannot_be_prepared_is_told_and_leaves_nothing(inputs):
+def test_what_cannot_be_prepared_is_reported_and_leaves_nothing(inputs):
     text = inputs / "text.txt"
     text.write_text("Ada Roe left.\n")
     assert "--corpus names none" in refusal(inputs, corpus=[text], wikipedia_category=["Music"]).problem

@@ -272,7 +272,7 @@ def test_the_selected_sentences_become_labelled_data_that_a_source_can_be(corpus
     ]
 
 
-def test_mentions_are_told_of_the_lines_of_all_files_and_of_both_parts_of_the_integrated_level(tmp_path):
+def test_mentions_are_written_for_the_lines_of_all_files_and_for_both_parts_of_the_integrated_level(tmp_path):
     (tmp_path / "names.tsv").write_text("Ada\tperson\nThe Times\tpaper\nLondon\tcity\n", encoding="utf-8")
     for number in range(3):
         text = f"We read The Times {number} in London.\nAda saw London {number}.\nNobody came {number}.\n"

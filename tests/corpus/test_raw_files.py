@@ -63,7 +63,7 @@ def test_lines_and_records_are_read_whatever_compresses_them(tmp_path, ending):
         assert read(tmp_path / (name + ending), "body") == [*TEXTS, "two\nlines", ""]
 
 
-def test_the_content_tells_the_compression_and_not_the_name(tmp_path):
+def test_the_content_decides_the_compression_and_not_the_name(tmp_path):
     window = {zstd.CompressionParameter.window_log: 30, zstd.CompressionParameter.compression_level: 1}
     longest = zstd.ZstdCompressor(options=window)
     for name, content, texts in (
@@ -109,7 +109,7 @@ def test_every_format_gives_the_same_texts(tmp_path_factory, texts):
 
 @pytest.mark.parametrize("ending", [".gz", ".bz2", ".zst"])
 @pytest.mark.parametrize("name", ["corpus.txt", "corpus.jsonl"])
-def test_what_is_cut_off_is_told_with_the_last_line(tmp_path, name, ending):
+def test_what_is_cut_off_is_reported_with_the_last_line(tmp_path, name, ending):
     lines = b"".join(b'{"text": "Sentence %d."}\n' % (number * 7919 % 10007) for number in range(20000))
     packed = COMPRESS[ending](lines)
     path = tmp_path / (name + ending)
@@ -120,7 +120,7 @@ def test_what_is_cut_off_is_told_with_the_last_line(tmp_path, name, ending):
 
 
 @pytest.mark.parametrize("ending", COMPRESS)
-def test_bytes_that_are_not_utf8_are_told_with_their_line(tmp_path, ending):
+def test_bytes_that_are_not_utf8_are_reported_with_their_line(tmp_path, ending):
     path = tmp_path / f"corpus.txt{ending}"
     path.write_bytes(COMPRESS[ending](b"Ada\ncaf\xe9\n"))
     found = refusal(path)
@@ -141,7 +141,7 @@ def test_bytes_that_are_not_utf8_are_told_with_their_line(tmp_path, ending):
         ('{"id": 1, "body": "x"}', "no column 'text', only 'id', 'body'."),
     ],
 )
-def test_a_broken_record_is_told_with_its_line(tmp_path, line, said):
+def test_a_broken_record_is_reported_with_its_line(tmp_path, line, said):
     path = tmp_path / "corpus.jsonl"
     path.write_text(f'{{"text": "Ada"}}\n\n{line}\n')
     found = refusal(path)
@@ -156,7 +156,7 @@ def test_a_missing_column_of_parquet_lists_those_there_are(tmp_path):
     assert "row 1: id holds a value of type int, expected a string" in refusal(path, "id").problem
 
 
-def test_broken_parquet_is_told(tmp_path):
+def test_broken_parquet_is_reported(tmp_path):
     path = write_table(tmp_path / "corpus.parquet", [f"Sentence {n}." for n in range(5000)], compression="none")
     whole = path.read_bytes()
     for content, said in (
@@ -178,13 +178,13 @@ def test_broken_parquet_is_told(tmp_path):
         ("a.txt", b"x" * 3000, "is longer than"),
     ],
 )
-def test_what_is_no_raw_text_is_told(tmp_path, monkeypatch, name, content, said):
+def test_what_is_not_raw_text_is_refused(tmp_path, monkeypatch, name, content, said):
     monkeypatch.setattr(files_module, "LONGEST_LINE", 2000)
     (tmp_path / name).write_bytes(content)
     assert said in refusal(tmp_path / name).problem
 
 
-def test_a_missing_package_is_told_with_the_command_that_brings_it(tmp_path, monkeypatch):
+def test_a_missing_package_is_reported_with_the_command_that_brings_it(tmp_path, monkeypatch):
     for name in ("pyarrow", "pyarrow.parquet", "backports.zstd", "compression.zstd"):
         monkeypatch.setitem(sys.modules, name, None)
     for name, content in (("a.parquet", b"PAR1"), ("a.zst", b"\x28\xb5\x2f\xfd")):
@@ -211,7 +211,7 @@ def test_a_folder_gives_its_files_of_raw_text_once(tmp_path):
     assert "cannot be read as Parquet" in refusal(named[1]).problem
 
 
-def test_folders_behind_links_are_read_once_and_hidden_copies_are_told(tmp_path):
+def test_folders_that_links_lead_to_are_read_once_and_hidden_copies_are_named(tmp_path):
     corpus, elsewhere = tmp_path / "corpus", tmp_path / "elsewhere"
     for folder in (corpus, elsewhere, corpus / ".ipynb_checkpoints"):
         folder.mkdir()

@@ -61,7 +61,7 @@ def test_parts_hold_every_line_once_and_in_order(lines, bytes_of_part, ending):
     assert counts["documents"] == len(found)
 
 
-def test_a_bad_byte_is_told_with_its_line_whatever_part_it_is_in(tmp_path):
+def test_a_bad_byte_is_reported_with_its_line_whatever_part_it_is_in(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"A line of text.\n" * 50 + b"caf\xe9 here\n" + b"more\n" * 50)
     for bytes_of_part in (10, 100, 10_000):
@@ -130,7 +130,7 @@ def test_a_line_of_dots_takes_no_time(tmp_path, line):
         assert sentences_of(path, 1 << 20, excluded=excluded)
 
 
-def test_a_line_that_fits_into_no_memory_is_told_wherever_the_part_begins(tmp_path, monkeypatch):
+def test_a_line_that_does_not_fit_into_memory_is_refused_wherever_the_part_begins(tmp_path, monkeypatch):
     monkeypatch.setattr("crossner_cli.data.files.LONGEST_LINE", 50)
     path = tmp_path / "a.txt"
     path.write_text("Ada\n" + "x" * 120 + "\nBob\n")
