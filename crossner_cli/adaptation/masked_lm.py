@@ -151,15 +151,7 @@ class MaskedLanguageModel(nn.Module):
     def mask(
         self, input_ids: Tensor, level: Level, rate: float, generator: torch.Generator, joins: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Mask blocks with this model's vocabulary.
-
-        Args:
-            input_ids: Blocks, (B, T).
-            joins: For ``entity``: True where a subword belongs to the mention of the subword before it, (B, T).
-
-        Returns:
-            The ids to read and the labels, both (B, T).
-        """
+        """Mask blocks with this model's vocabulary, as ``mask_block`` does."""
         return mask_block(
             input_ids,
             level=level,

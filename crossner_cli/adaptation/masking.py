@@ -18,19 +18,6 @@ SHARE_MASKED, SHARE_RANDOM = 0.8, 0.1
 Level = Literal["token", "span", "entity"]
 
 
-def special_positions(input_ids: Tensor, special_ids: Sequence[int]) -> Tensor:
-    """Find special and padding subwords.
-
-    Args:
-        input_ids: Subword ids, (B, T).
-        special_ids: Ids that are never chosen, such as [CLS], [SEP] and padding.
-
-    Returns:
-        True at special and padding positions, (B, T).
-    """
-    return torch.isin(input_ids, torch.tensor(special_ids, dtype=input_ids.dtype, device=input_ids.device))
-
-
 def choose_tokens(special: Tensor, rate: float, generator: torch.Generator) -> Tensor:
     """Choose each position independently; the number chosen varies from row to row.
 
@@ -157,7 +144,7 @@ def mask_block(
     Returns:
         The ids the encoder reads and the labels, -100 off the chosen positions, both (B, T).
     """
-    special = special_positions(input_ids, special_ids)
+    special = torch.isin(input_ids, torch.tensor(special_ids, dtype=input_ids.dtype, device=input_ids.device))
     if level == "entity" and joins is not None:
         chosen = choose_units(special, joins, rate, generator)
     else:

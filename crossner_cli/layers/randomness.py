@@ -39,10 +39,6 @@ class Dropout(nn.Module):
         keep = (words.view(torch.uint8)[:count] >= dropped).view(values.shape)
         return values * keep.to(values.dtype).mul_(256 / (256 - dropped))
 
-    def extra_repr(self) -> str:
-        """The rate, as ``nn.Dropout`` shows it."""
-        return f"p={self.p}"
-
 
 @contextmanager
 def isolate_draws() -> Iterator[None]:

@@ -144,9 +144,8 @@ class TaskTrainingInputs(WordTrainingInputs):
         """Make a stream of each domain's raw text; the dictionary labels the target's."""
         if self.raw is None:
             return []
-        size, given = self.settings.raw_batch_size, self.dictionary
-        labels = () if given is None else (given.names, given.phrases)
+        size, labels = self.settings.raw_batch_size, {"target": self.dictionary}
         return [
-            RawStream(text, self.raw.domains[role], reader, size, seed, tag_set, *(labels if role == "target" else ()))
+            RawStream(text, self.raw.domains[role], reader, size, seed, tag_set, labels.get(role))
             for role, text in self.raw.texts.items()
         ]

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from crossner_cli.data.files import check_file
-from crossner_cli.data.names import Names, read_names
+from crossner_cli.data.names import read_names
 from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.recurrent.known_words import RAW_MINIMUM
 from crossner_cli.recurrent.language_model import END
-from crossner_cli.recurrent.raw_text import LONGEST, RawFile, RawSentences, RawText
+from crossner_cli.recurrent.raw_text import LONGEST, Dictionary, RawFile, RawSentences, RawText
 from crossner_cli.recurrent.tasks import ROLES, MultiTaskInputs, roles_of
 
 
@@ -53,51 +53,6 @@ def narrow_tasks(settings: MultiTaskInputs, command: str, roles: Sequence[str]) 
         return dataclasses.replace(settings, tasks=",".join(kept)), [note]
     except CrossNERError as error:
         raise CrossNERError(f"{command} {note}. {error.problem}", hint=f"Or joint-train: {error.hint}") from None
-
-
-@dataclass(frozen=True)
-class Dictionary:
-    """Listed names that label words of the target's raw text.
-
-    Args:
-        types: The types of the target that they teach.
-        phrases: True if names of several words label words too.
-    """
-
-    names: Names
-    types: Sequence[str]
-    phrases: bool = False
-
-    def labelling_names(self) -> list[str]:
-        """Return the names that label words: those of one type, which is taught, and of one word or any number."""
-        found = self.names.types.items()
-        single = [name for name, types in found if len(types) == 1 and types[0] in self.types]
-        return [name for name in single if self.phrases or " " not in name]
-
-    def describe(self) -> str:
-        """Describe how many names can label a word."""
-        of_words = "" if self.phrases else " and are of one word"
-        return (
-            f"dictionary: {len(self.labelling_names()):,} of {len(self.names.types):,} names have one type, of"
-            f" {', '.join(self.types) or 'none'}{of_words}: these label words of raw text"
-        )
-
-    def describe_in(self, counts: Mapping[str, int]) -> str:
-        """Describe the names, and how many are in raw text, given how often each of its words occurs.
-
-        Raises:
-            CrossNERError: None of the names is in it.
-        """
-        labelling = self.labelling_names()
-        met = sum(all(word in counts for word in name.split()) for name in labelling)
-        if not met:
-            raise CrossNERError(
-                f"--set dictionary labels nothing: none of its {len(labelling):,} names of the target's types is in the"
-                f" raw text of the target, as {labelling[0]!r}.",
-                hint="Write names as the text does, in the same case; or prepare the data with --corpus FILE that has"
-                " them.",
-            )
-        return f"{self.describe()}; the words of {met:,} are in it"
 
 
 def read_dictionary(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -99,13 +99,73 @@ RawText = RawFile | RawSentences
 
 
 @dataclass(frozen=True)
-class RawStream:
-    """Raw text in batches, in another order each epoch.
+class Dictionary:
+    """Listed names that label words of the target's raw text.
 
     Args:
-        names: Dictionary that labels words, if any; other words are unlabelled, not O.
-        phrases: True if names of several words count too.
+        types: The types of the target that they teach.
+        phrases: True if names of several words label words too.
     """
+
+    names: Names
+    types: Sequence[str]
+    phrases: bool = False
+
+    def labelling_names(self) -> list[str]:
+        """Return the names that label words: those of one type, which is taught, and of one word or any number."""
+        found = self.names.types.items()
+        single = [name for name, types in found if len(types) == 1 and types[0] in self.types]
+        return [name for name in single if self.phrases or " " not in name]
+
+    def describe(self) -> str:
+        """Describe how many names can label a word."""
+        of_words = "" if self.phrases else " and are of one word"
+        return (
+            f"dictionary: {len(self.labelling_names()):,} of {len(self.names.types):,} names have one type, of"
+            f" {', '.join(self.types) or 'none'}{of_words}: these label words of raw text"
+        )
+
+    def describe_in(self, counts: Mapping[str, int]) -> str:
+        """Describe the names, and how many are in raw text, given how often each of its words occurs.
+
+        Raises:
+            CrossNERError: None of the names is in it.
+        """
+        labelling = self.labelling_names()
+        met = sum(all(word in counts for word in name.split()) for name in labelling)
+        if not met:
+            raise CrossNERError(
+                f"--set dictionary labels nothing: none of its {len(labelling):,} names of the target's types is in the"
+                f" raw text of the target, as {labelling[0]!r}.",
+                hint="Write names as the text does, in the same case; or prepare the data with --corpus FILE that has"
+                " them.",
+            )
+        return f"{self.describe()}; the words of {met:,} are in it"
+
+    def label(self, words: tuple[str, ...], tag_set: TagSet, domain: str) -> dict[int, int]:
+        """Find tag ids of words of a sentence, by place; all others are unlabelled, which is not O.
+
+        Jia and Zhang (2020), section 4: a word that is an entry of the dictionary, in the same case, has its type. An
+        entry of several words counts with ``phrases`` only, the longest first; one of several types, or of a type that
+        the domain lacks, never does.
+        """
+        known = tag_set.domains.get(domain, tag_set.types)
+        if self.phrases:
+            spans = self.names.finder.find(words)
+        else:
+            spans = [(place, place + 1) for place, word in enumerate(words) if word in self.names.types]
+        found: dict[int, int] = {}
+        for first, last in spans:
+            types = self.names.types[" ".join(words[first:last])]
+            if len(types) == 1 and types[0] in known:
+                tags = to_tags([Span(0, last - first, types[0])], last - first, tag_set.scheme)
+                found |= dict(zip(range(first, last), tag_set.to_ids(tags), strict=True))
+        return found
+
+
+@dataclass(frozen=True)
+class RawStream:
+    """Raw text in batches, in another order each epoch; words that no dictionary labels are unlabelled, not O."""
 
     text: RawText
     domain: str
@@ -113,8 +173,7 @@ class RawStream:
     batch_size: int
     seed: int
     tag_set: TagSet
-    names: Names | None = None
-    phrases: bool = False
+    dictionary: Dictionary | None = None
 
     def epoch(self, number: int) -> list[list[int]]:
         """Shuffle and cut; the last batch may be smaller."""
@@ -126,32 +185,9 @@ class RawStream:
         found = self.text.sentences(items)
         batch: Batch = self.reader.collate(self.reader.encode([Sentence(words, None, self.domain) for words in found]))
         batch.is_raw = True
-        if self.names is not None:
+        if self.dictionary is not None:
             batch.tags = batch.word_ids.new_full(batch.word_mask.shape, UNLABELLED)  # type: ignore[union-attr]
             for row, words in enumerate(found):
-                for place, tag_id in label(words, self.names, self.tag_set, self.domain, phrases=self.phrases).items():
+                for place, tag_id in self.dictionary.label(words, self.tag_set, self.domain).items():
                     batch.tags[row, place] = tag_id
         return batch
-
-
-def label(words: tuple[str, ...], names: Names, tag_set: TagSet, domain: str, *, phrases: bool) -> dict[int, int]:
-    """Tag ids of the words in a dictionary, by place; all others are unlabelled, which is not O.
-
-    Jia and Zhang (2020), section 4: a word that is an entry of the dictionary, in the same case, has its type. An entry
-    of several words counts with ``phrases`` only; one of several types, or of a type that the domain lacks, never does.
-
-    Args:
-        phrases: Look for entries of several words, the longest first.
-    """
-    known = tag_set.domains.get(domain, tag_set.types)
-    if phrases:
-        spans = names.finder.find(words)
-    else:
-        spans = [(place, place + 1) for place, word in enumerate(words) if word in names.types]
-    found: dict[int, int] = {}
-    for first, last in spans:
-        types = names.types[" ".join(words[first:last])]
-        if len(types) == 1 and types[0] in known:
-            tags = to_tags([Span(0, last - first, types[0])], last - first, tag_set.scheme)
-            found |= dict(zip(range(first, last), tag_set.to_ids(tags), strict=True))
-    return found

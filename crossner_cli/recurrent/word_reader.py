@@ -218,11 +218,6 @@ class WordReader:
         self.frozen_states: dict[tuple[str, ...], Tensor] = {}
 
     @property
-    def pad_id(self) -> int:
-        """Id of padding between subwords."""
-        return self.subwords.pad_id if self.subwords else 0
-
-    @property
     def unreadable_words(self) -> int:
         """Distinct words without a subword in the transformer's tokenizer."""
         return self.subwords.unreadable_words if self.subwords else 0

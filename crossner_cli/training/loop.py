@@ -96,37 +96,34 @@ def fit(
         engine.release()
 
 
+@dataclass(eq=False)
 class _Loop:
-    """State of one ``fit``."""
+    """State of one ``fit``, whose arguments it has."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        groups: Sequence[ParameterGroup],
-        streams: Sequence[Stream],
-        plan: Plan,
-        engine: Engine,
-        score: Callable[[], dict[str, float]] | None,
-        checkpoints: Checkpoints | None,
-        task: str,
-        unit: str,
-    ) -> None:
-        self.plain_model, self.streams, self.plan, self.engine = model, streams, plan, engine
-        self.score, self.checkpoints, self.task, self.unit = score, checkpoints, task, unit
-        self.groups = list(groups)
-        optimiser = torch.optim.AdamW(
+    plain_model: nn.Module
+    groups: Sequence[ParameterGroup]
+    streams: Sequence[Stream]
+    plan: Plan
+    engine: Engine
+    score: Callable[[], dict[str, float]] | None
+    checkpoints: Checkpoints | None
+    task: str
+    unit: str
+
+    def __post_init__(self) -> None:
+        engine, plan, groups = self.engine, self.plan, self.groups
+        self.plain_optimiser = torch.optim.AdamW(
             [
                 {"params": group.parameters, "lr": group.learning_rate, "weight_decay": group.weight_decay}
                 for group in groups
             ],
             fused=engine.device.type in ("cpu", "cuda"),
         )
-        self.plain_optimiser = optimiser
-        self.model, self.optimiser = engine.prepare(model, optimiser)
+        self.model, self.optimiser = engine.prepare(self.plain_model, self.plain_optimiser)
         if engine.world > 1:  # else all processes drop the same places of their different sentences
             torch.manual_seed(torch.initial_seed() + engine.rank)
         self.trained = [parameter for group in groups for parameter in group.parameters]
-        self.steps_an_epoch = len(streams[0].epoch(0))
+        self.steps_an_epoch = len(self.streams[0].epoch(0))
         if not self.steps_an_epoch:
             raise CrossNERError("There is nothing to train on: no sentence is left.", hint="Check the training data.")
         self.total = min(plan.max_steps or math.inf, plan.epochs * self.steps_an_epoch)
@@ -134,8 +131,8 @@ class _Loop:
         self.best: dict[str, Tensor] | None = None
         self.running: dict[str, Tensor] = {}
         self.interruption = Interruption()
-        if checkpoints is not None:
-            checkpoints.expect(sum(parameter.numel() for parameter in self.trained))
+        if self.checkpoints is not None:
+            self.checkpoints.expect(sum(parameter.numel() for parameter in self.trained))
 
     def run(self) -> Generator[Notice | Progress, None, None]:
         """Train all epochs, from the last checkpoint if there is one."""

@@ -15,7 +15,7 @@ from crossner_cli.data.names import read_names
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import UNLABELLED
 from crossner_cli.errors import CrossNERError
-from crossner_cli.recurrent.raw_text import LONGEST, RawFile, RawSentences, RawStream, label
+from crossner_cli.recurrent.raw_text import LONGEST, Dictionary, RawFile, RawSentences, RawStream
 from crossner_cli.recurrent.word_reader import Vocabulary, WordInputs, WordReader
 
 TAG_SET = TagSet({"songs": ("artist", "song"), "news": ("person",)})
@@ -83,10 +83,10 @@ def test_a_dictionary_labels_single_words_as_they_are_written_and_leaves_all_oth
     names = read_names([write_names(tmp_path, *lines)])
     words = ("Abba", "sang", "Dancing", "Queen", "in", "Paris", "for", "Prince", "abba")
     artist, song, inside = TAG_SET.to_ids(("B-artist", "B-song", "I-song"))
-    assert label(words, names, TAG_SET, "songs", phrases=False) == {0: artist}
-    assert label(words, names, TAG_SET, "songs", phrases=True) == {0: artist, 2: song, 3: inside}
-    assert label(words, names, TAG_SET, "news", phrases=True) == {}
-    stream = RawStream(RawSentences([words]), "songs", READER, 1, 1, TAG_SET, names)
+    assert Dictionary(names, ()).label(words, TAG_SET, "songs") == {0: artist}
+    assert Dictionary(names, (), phrases=True).label(words, TAG_SET, "songs") == {0: artist, 2: song, 3: inside}
+    assert Dictionary(names, (), phrases=True).label(words, TAG_SET, "news") == {}
+    stream = RawStream(RawSentences([words]), "songs", READER, 1, 1, TAG_SET, Dictionary(names, ()))
     assert stream.batch([0], 0).tags.tolist() == [[artist, *[UNLABELLED] * 8]]
 
 
@@ -95,5 +95,6 @@ def test_the_longest_of_the_names_that_begin_at_a_word_labels_it(tmp_path, schem
     lines = ("Dancing Queen\tsong", "Dancing Queen Band\tartist", "Dancing\tsong", "Abba\tsong")
     names = read_names([write_names(tmp_path, *lines)])
     tag_set = TagSet({"songs": ("artist", "song")}, scheme)
-    found = label(("the", "Dancing", "Queen", "Band", "sang", "Abba"), names, tag_set, "songs", phrases=True)
+    words = ("the", "Dancing", "Queen", "Band", "sang", "Abba")
+    found = Dictionary(names, (), phrases=True).label(words, tag_set, "songs")
     assert tag_set.from_ids(list(found.values())) == ["B-artist", "I-artist", *ends] and list(found) == [1, 2, 3, 5]
