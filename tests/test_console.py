@@ -14,10 +14,9 @@ from builders.results import evaluated, trained
 from rich.console import Console
 
 from crossner_cli import console
-from crossner_cli.console import Bars, Lines, follow
+from crossner_cli.console import Bars, Lines
 from crossner_cli.reports.blocks import Block, Line, Table
-from crossner_cli.run.directory import Manifest
-from crossner_cli.run.progress import Event, Notice, Progress, Work
+from crossner_cli.run.progress import Event, Notice, Progress
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -71,19 +70,6 @@ def test_a_line_keeps_values_and_tells_the_time_left_where_it_can_be_told() -> N
     assert lines_of([(0, Progress("read", 1)), (20, Progress("read", 5))]) == ["read  1 steps", "read  5 steps"]
 
 
-def working(*events: Event) -> Work[Manifest]:
-    yield from events
-    return {"stage": "done"}
-
-
-def test_following_returns_the_manifest_and_writes_to_stderr_only(capsys: pytest.CaptureFixture[str]) -> None:
-    events = Notice("[bold]as it is[/bold]"), Progress("read", 1, 1)
-    assert follow(working(*events)) == {"stage": "done"}
-    assert capsys.readouterr() == ("", "[bold]as it is[/bold]\nread  1/1 steps\n")
-    assert follow(working(*events), quiet=True) == {"stage": "done"}
-    assert capsys.readouterr() == ("", "")
-
-
 def draw(events: list[Event], width: int) -> str:
     """What is on a terminal at the end, without its codes."""
     stream = io.StringIO()
@@ -100,12 +86,6 @@ def test_bars_show_every_number_at_any_width(width: int, has_bar: bool) -> None:
     drawn = draw([Progress("finetune seed 1", 123, 4567, "updates", values)], width)
     assert all(text in drawn for text in ("finetune seed 1", "123/4,567", "0.412", "55.10", "2,950"))
     assert "…" not in drawn and ("━" in drawn) == has_bar
-
-
-def test_a_finished_task_leaves_a_line_and_no_bar() -> None:
-    drawn = draw([Progress("one", 2, 2), Notice("note [x]"), Progress("two", 1, 2)], 100)
-    assert "one  2/2 steps\n" in drawn and "note [x]\n" in drawn
-    assert "one" not in drawn[drawn.rindex("note [x]") :]
 
 
 def test_messages_wrap_at_words_on_a_terminal_and_commands_stay_whole() -> None:

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from builders.commands import Sample, parse, run_process
@@ -95,9 +96,14 @@ def test_a_defect_keeps_its_traceback(error: Exception) -> None:
 
 @pytest.mark.parametrize(
     ("options", "way_out"),
-    [(Sample(), "The same command continues: crossner"), (Predict(), "Nothing is left of it to continue.")],
+    [
+        (Sample(), "The same command continues: crossner"),
+        (Predict(), "Nothing is left of it to continue."),
+    ],
 )
-def test_an_interruption_ends_with_130_and_says_how_to_continue(options, way_out, capsys):
+def test_an_interruption_ends_with_130_and_says_how_to_continue(
+    options: Any, way_out: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit, match="130"), known_problems(options):
         raise KeyboardInterrupt
     assert way_out in (told := capsys.readouterr().err) and "Problem" not in told

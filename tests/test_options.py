@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from crossner_cli.cli import app, paper_of
 from crossner_cli.errors import CrossNERError
-from crossner_cli.option_fields import NOT_PUBLISHED, Command, fields_in_order
+from crossner_cli.option_fields import Command, fields_in_order
 from crossner_cli.options import Dapt, Evaluate, Finetune, Inspect, JointTrain, Predict, PretrainSource, Report
 from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
@@ -111,7 +111,9 @@ def test_an_option_with_the_one_it_needs_is_taken_and_every_needed_one_exists() 
         ({"input": ["in.txt"], "output": "o.jsonl"}, True),
     ],
 )
-def test_predict_continues_if_its_input_and_output_are_files(given, is_resumable, tmp_path, monkeypatch):
+def test_predict_continues_if_its_input_and_output_are_files(
+    given: dict[str, Any], is_resumable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in.txt").write_text("Anna\n")
     output = Path(given["output"]) if "output" in given else None
@@ -145,7 +147,9 @@ ON_TARGET_TEXT = "tasks=source-ner,target-lm"
         ("nomethod", "", ""),
     ],
 )
-def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins(method, settings, expected):
+def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins(
+    method: str, settings: str, expected: str
+) -> None:
     assert paper_of(Finetune(method=method, settings=settings.split()))[1] == expected.split()
 
 
@@ -178,16 +182,6 @@ def test_paper_takes_the_options_of_the_method_and_leaves_those_that_no_paper_gi
     assert CliRunner().invoke(app, [name, "--paper", "--method", method]).exit_code == 1
     assert {field: getattr(caught[0], field) for field in published} == published
     assert getattr(caught[0], own) == getattr(TRAINING[name](), own)
-
-
-@pytest.mark.parametrize("name", TRAINING)
-def test_paper_reaches_the_stage_of_every_training_command(name: str, caught: list[Any]) -> None:
-    assert CliRunner().invoke(app, [name, "--paper", "--batch-size", "5"]).exit_code == 1
-    fields = dataclasses.fields(TRAINING[name])
-    published = {each.name: each.metadata["paper"] for each in fields if each.metadata["paper"] is not NOT_PUBLISHED}
-    assert published.pop("batch_size") != 5
-    assert {field: getattr(caught[0], field) for field in published} == published
-    assert caught[0].batch_size == 5
 
 
 @pytest.mark.parametrize(("command", "most"), [(Finetune, 36), (PrepareData, 30)])

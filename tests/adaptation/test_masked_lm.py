@@ -11,12 +11,10 @@ from torch.nn import functional as F
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging
 
-from crossner_cli.adaptation.masked_lm import BlockStream, MaskedBatch, MaskedLanguageModel, held_out_loss, perplexity
+from crossner_cli.adaptation.masked_lm import BlockStream, MaskedBatch, MaskedLanguageModel, held_out_loss
 from crossner_cli.adaptation.token_stream import StreamSettings, TokenBlocks, border_ids, write_token_stream
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import Dapt
 from crossner_cli.run.progress import exhaust
-from crossner_cli.stages.dapt import group_by_decay, list_parts
 
 BLOCK = 16
 VOCABULARY = 120
@@ -121,12 +119,6 @@ def test_every_parameter_is_of_the_encoder_or_of_the_head_that_is_there_or_made(
         model = MaskedLanguageModel.from_pretrained(tmp_path).eval()
         batch = masked(model)
         assert model.has_new_head and loss_of(model, batch).item() / batch.chosen < 2 * math.log(VOCABULARY)
-
-
-def test_an_error_in_the_model_leaves_no_narrowing_behind(model):
-    with pytest.raises((IndexError, RuntimeError)):
-        model(MaskedBatch.select(torch.full((1, BLOCK), 10_000), torch.full((1, BLOCK), 7)))
-    assert model.model(input_ids=some_blocks()).logits.shape == (3, BLOCK, VOCABULARY)
 
 
 def test_the_loss_is_in_full_precision_under_autocast(model):
@@ -265,33 +257,3 @@ def test_the_held_out_loss_is_a_mean_over_masked_subwords_of_blocks_spread_evenl
     (tmp_path / "held-out.bin").write_bytes(b"")
     with pytest.raises(CrossNERError, match="no subword is masked in 0 held-out blocks"):
         held_out_loss(model, TokenBlocks(tmp_path / "held-out.bin", BLOCK, 2, 3, "<u2"))
-
-
-def test_perplexity_is_the_exponential_and_never_overflows():
-    assert perplexity(0.0) == 1.0
-    assert perplexity(math.log(50)) == pytest.approx(50)
-    for diverged in (1e6, math.inf, math.nan):
-        with pytest.raises(CrossNERError, match="the model has diverged"):
-            perplexity(diverged)
-
-
-@pytest.mark.parametrize("has_new_head", [True, False])
-def test_only_matrices_decay_and_only_a_new_head_learns_alone_first(tmp_path, tiny_encoder_folder, has_new_head):
-    folder = tiny_encoder_folder if has_new_head else folder_of(tmp_path)
-    model = MaskedLanguageModel.from_pretrained(folder)
-    assert model.has_new_head is has_new_head
-    options = Dapt(weight_decay=0.5, head_warmup=0.25)
-    groups = group_by_decay(list_parts(model, options), options)
-    decays = {id(value): group.weight_decay for group in groups for value in group.parameters}
-    starts = {id(value): group.starts_at for group in groups for value in group.parameters}
-    assert decays == {id(value): 0.5 * (value.dim() > 1) for value in model.parameters()}
-    assert {starts[id(value)] for value in model.encoder_parameters()} == {0.25 * has_new_head}
-    assert {starts[id(value)] for value in model.head_parameters()} == {0.0}
-
-
-def test_random_subwords_come_from_the_whole_vocabulary_added_ones_too(tmp_path):
-    model = MaskedLanguageModel.from_pretrained(folder_of(tmp_path))
-    model.tokenizer.add_tokens(["acmecorp", "londoners"])
-    assert model.tokenizer.vocab_size < len(model.tokenizer)
-    ids, _ = model.mask(some_blocks(4000), "token", 0.9, torch.Generator().manual_seed(0))
-    assert ids.max() == len(model.tokenizer) - 1

@@ -63,6 +63,13 @@ def scan(chosen: list[bool], special: list[bool]) -> list[bool]:
     return moved
 
 
+def runs(row: list[bool]) -> list[tuple[int, int]]:
+    """(start, end) of each run, end exclusive."""
+    starts = [i for i, here in enumerate(row) if here and (i == 0 or not row[i - 1])]
+    ends = [i + 1 for i, here in enumerate(row) if here and (i + 1 == len(row) or not row[i + 1])]
+    return list(zip(starts, ends, strict=True))
+
+
 @st.composite
 def masks_with_special(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
     rows, length = draw(st.integers(1, 4)), draw(st.integers(1, 40))
@@ -97,6 +104,14 @@ def test_the_move_equals_the_scan_keeps_the_number_chosen_and_never_takes_a_spec
     moved = move_to_spans(chosen, special)
     assert torch.equal(moved.sum(dim=1), chosen.sum(dim=1))
     assert not (moved & special).any()
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=60))
+def test_runs_of_two_or_more_keep_their_positions_and_at_most_one_is_left_alone(row):
+    chosen = torch.tensor([row])
+    moved = move_to_spans(chosen, nothing_special(chosen))[0].tolist()
+    assert all(all(moved[start:end]) for start, end in runs(row) if end - start > 1)
+    assert sum(end - start == 1 for start, end in runs(moved)) <= 1
 
 
 def test_tokens_are_chosen_at_the_rate_and_never_at_special_positions():
@@ -139,3 +154,11 @@ def test_a_masked_block_keeps_its_special_subwords_and_every_other_label(seed, r
         assert torch.equal(masked[special], ids[special])
         assert (labels[special] == NOT_CHOSEN).all()
         assert torch.equal(torch.where(labels == NOT_CHOSEN, masked, labels), ids)
+
+
+def test_both_levels_choose_the_same_number_at_other_places():
+    ids = torch.randint(5, 100, (64, 128), generator=seeded())
+    options = {"rate": 0.15, "special_ids": [0], "mask_id": 4, "vocabulary_size": 100}
+    single, spans = (mask_block(ids, level=level, generator=seeded(3), **options)[1] for level in ("token", "span"))
+    assert torch.equal((single != NOT_CHOSEN).sum(dim=1), (spans != NOT_CHOSEN).sum(dim=1))
+    assert not torch.equal(single, spans)

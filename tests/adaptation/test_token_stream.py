@@ -121,12 +121,6 @@ def test_the_share_is_doubled_until_a_whole_block_is_held_out_of_two_or_more(tmp
     assert blocks.batch([]).shape == (0, BLOCK)
 
 
-def test_blank_lines_and_unknown_subwords_are_counted(tmp_path, tokenizer):
-    corpus = write_corpus(tmp_path, ["w1 zebra", "", "   ", "w2 w3 zebra zebra"])
-    counts = stream_of(corpus, tokenizer, tmp_path / "stream")
-    assert (counts["blank_lines"], counts["unknown_subwords"], counts["lines"], counts["subwords"]) == (2, 3, 2, 6)
-
-
 def test_a_file_of_one_long_line_is_cut_at_spaces_and_loses_nothing(tmp_path, tokenizer, monkeypatch):
     monkeypatch.setattr(token_stream, "LONGEST_LINE", 50)
     words = " ".join(some_lines(60)).split()
@@ -166,24 +160,6 @@ def test_an_interrupted_or_damaged_stream_is_redone(tmp_path, tokenizer, monkeyp
             record.unlink()
         stream_of(corpus, tokenizer, folder, 0.2)
         assert stream.read_bytes() == whole
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "cannot be read"),
-        (b"\n  \n", "has no text"),
-        (b"w1 w2\nw3 caf\xe9 w4\n", r"domain\.txt:2: .*not UTF-8"),
-    ],
-)
-def test_an_unreadable_corpus_is_told_with_its_place(tmp_path, tokenizer, content, message):
-    corpus = tmp_path / "domain.txt"
-    if content is not None:
-        corpus.write_bytes(content)
-    with pytest.raises(CrossNERError, match=message) as caught:
-        stream_of(corpus, tokenizer, tmp_path / "stream")
-    assert str(corpus) in caught.value.problem
-    assert caught.value.hint
 
 
 def test_a_missing_or_cut_stream_file_is_refused(tmp_path):

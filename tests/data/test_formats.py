@@ -638,6 +638,13 @@ def test_what_is_no_labelled_file_is_refused_with_a_way_out(tmp_path, file, cont
     assert problem in caught.value.problem and way_out in caught.value.hint
 
 
+def test_text_in_utf_16_is_read_after_its_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "train.txt"
+    path.write_bytes(FILES["conll"][1].encode("utf-16-le"))
+    path.write_text(path.read_bytes().decode("utf-16-le"), encoding="utf-8")
+    assert read(path).splits["train"] == GOLD
+
+
 def test_a_wrong_format_is_answered_with_the_one_that_the_file_looks_like(tmp_path: Path) -> None:
     file, content = FILES["label-studio"]
     with pytest.raises(CrossNERError) as caught:

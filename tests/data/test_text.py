@@ -13,7 +13,8 @@ from crossner_cli.data.text import PLAIN_WORD, cut_words, find_words, segment
 
 MIRROR = os.environ.get("CROSSNER_MIRROR")
 ANY_TEXT = st.one_of(
-    st.text(max_size=60), st.text(alphabet="aB1 .,'’n\"t-+@#/:$()!?\n\u0301\u200d我\u3000<>w&*=…", max_size=60)
+    st.text(max_size=60),
+    st.text(alphabet="aB1 .,'’n\"t-+@#/:$()!?\n\u0301\u200d我\u3000<>w&*=…", max_size=60),
 )
 
 

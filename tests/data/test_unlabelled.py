@@ -95,7 +95,10 @@ def test_the_first_lines_of_a_file_tell_its_format_unless_it_is_called_text(data
 
 @pytest.mark.parametrize(
     ("name", "data", "said"),
-    [("stdin", b'[\n  {\n    "text": "Anna met Peter."\n  }\n]\n', "JSON"), ("x.conllu", b"1\tAnna\n", "CoNLL-U")],
+    [
+        ("stdin", b'[\n  {\n    "text": "Anna met Peter."\n  }\n]\n', "JSON"),
+        ("x.conllu", b"1\tAnna\n", "CoNLL-U"),
+    ],
 )
 def test_what_is_not_text_is_refused_unless_it_is_called_text(name: str, data: bytes, said: str) -> None:
     with pytest.raises(CrossNERError, match=f"{name} .*{said}") as caught:

@@ -220,7 +220,9 @@ def test_what_is_no_stream_needs_a_name() -> None:
 
 
 @pytest.mark.parametrize(("name", "extra"), [("spacy", "spacy"), ("parquet", "parquet")])
-def test_a_package_that_is_not_installed_is_reported_with_the_command(monkeypatch, name, extra):
+def test_a_package_that_is_not_installed_is_reported_with_the_command(
+    monkeypatch: pytest.MonkeyPatch, name: str, extra: str
+) -> None:
     def missing(name: str) -> None:
         raise ImportError(f"No module named {name!r}")
 

@@ -11,7 +11,6 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.encoders.fast_layers import CPU_ATTENTION, LAYERS_LIKE_BERT, Int8Linear, keep_positions
 from crossner_cli.encoders.pretrained import read_config
 from crossner_cli.encoders.transformer import TransformerEncoder
-from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.randomness import Dropout
 
 SENTENCES = [
@@ -176,10 +175,3 @@ def test_every_architecture_reads_in_int8_about_what_it_reads_in_fp32(architectu
     assert not torch.equal(found, exact)
     least = 0.99 if ADDS_IN_32_BITS else 0.97
     assert nn.functional.cosine_similarity(found, exact, dim=-1).min() > least
-
-
-def test_a_pytorch_without_int8_kernels_is_told(architectures: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder, _ = TransformerEncoder.from_pretrained(str(architectures("Bert")), attention="eager")
-    monkeypatch.delattr(torch, "quantize_per_channel")
-    with pytest.raises(CrossNERError, match="--precision int8: this PyTorch has no int8 kernels"):
-        encoder.prepare_for_inference("int8", on_cpu=True)

@@ -24,7 +24,6 @@ from crossner_cli.encoders.pretrained import check_vocabulary, position_limit, r
 from crossner_cli.encoders.subwords import SubwordReader
 from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run.storage import digest_folder
 
 WEIGHTS = "model.safetensors"
 
@@ -186,14 +185,6 @@ def test_remote_code_is_never_run(copy, tmp_path, model_type):
         done = subprocess.run([sys.executable, "-c", script, copy], input="y\ny\n", text=True, capture_output=True)
         assert "CrossNERError" in done.stderr
     assert not proof.exists()
-
-
-def test_the_digest_of_an_encoder_tells_its_files_or_its_name(copy):
-    before = digest_encoder(str(copy))
-    assert before == digest_folder(copy)
-    rewrite(copy, layer_norm_eps=1e-6)
-    assert digest_encoder(str(copy)) != before
-    assert digest_encoder("google/some-bert") == "name:google/some-bert"
 
 
 @pytest.fixture

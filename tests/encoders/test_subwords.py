@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders.encoders import make_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,17 +74,6 @@ def test_windows_cover_a_sentence_in_order_and_each_word_is_read_whole_where_it_
         assert context(number, start, end) == max(context(other, start, end) for other in having)
 
 
-def test_windows_that_just_fit_are_not_cut_and_one_may_have_room_for_one_subword_only(reader):
-    for words in (LIMIT - 2, LIMIT - 1):
-        (encoded,) = reader.encode([Sentence(("the",) * words)])
-        assert len(encoded.windows) == (1 if words == LIMIT - 2 else 2)
-        assert encoded.subwords == sum(len(window) + 2 for window in encoded.windows)
-    narrow = SubwordReader(reader.tokenizer, 3)
-    (encoded,) = narrow.encode([Sentence(("the", "xy", "of"))])
-    assert encoded.places.tolist() == [[0, 1], [1, 1], [2, 1]]
-    assert narrow.shortened_words == 1
-
-
 def test_words_without_subwords_and_words_beyond_a_window_are_counted_once(tiny_encoder_folder):
     reader = SubwordReader(read_tokenizer(tiny_encoder_folder), LIMIT)
     odd, long = "\u200b", "x" * 70
@@ -133,14 +121,6 @@ def test_a_batch_has_tags_only_where_every_sentence_has_and_a_mask_only_where_th
     assert reader.encode([Sentence(("the",), ("B-x",))])[0].tags is None
     with pytest.raises(CrossNERError, match="Tag 'B-y' is not among the types"):
         reader.encode([Sentence(("the",), ("B-y",))], tag_set)
-
-
-def test_a_batch_knows_its_domain_or_refuses(reader):
-    encoded = reader.encode([Sentence(("the",), None, "news"), Sentence(("of",), None, "songs")])
-    assert reader.collate(encoded[:1]).domain == "news"
-    assert reader.collate(encoded).domains == ("news", "songs")
-    with pytest.raises(ValueError, match=r"mixes \['news', 'songs'\]"):
-        _ = reader.collate(encoded).domain
 
 
 @given(
@@ -192,13 +172,3 @@ def test_reading_word_by_word_equals_the_tokenizers_own_reading(reader, words):
     read = batch.input_ids.flatten()[batch.word_places[0]].tolist()
     unknown = tokenizer.unk_token_id
     assert read == [expected["input_ids"][first[n]] if n in first else unknown for n in range(len(words))]
-
-
-def test_an_encoder_with_no_room_for_a_word_or_no_padding_is_refused(tmp_path):
-    make_tokenizer(tmp_path)
-    tokenizer = read_tokenizer(tmp_path)
-    with pytest.raises(CrossNERError, match="no word fits"):
-        SubwordReader(tokenizer, 2)
-    tokenizer.pad_token = None
-    with pytest.raises(CrossNERError, match="lacks a start, end or padding token"):
-        SubwordReader(tokenizer, 64)

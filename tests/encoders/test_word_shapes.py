@@ -1,6 +1,5 @@
 """Word shapes: an uncased encoder sees how words are written, and what it learns of it stays with the tagger."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +7,12 @@ import pytest
 import torch
 import transformers
 from builders.commands import QUICK, crossner, refused
-from builders.encoders import ARCHITECTURES, encode_sentences, make_encoder
-from builders.tokenizers import save_tokenizer, train_tokenizer
-from safetensors.torch import load_file, save_file
+from builders.encoders import encode_sentences, make_encoder
+from safetensors.torch import load_file
 
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.encoders.pretrained import read_tokenizer
 from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.encoders.word_shapes import SHAPES, WORD_SHAPES, find_shape
-from crossner_cli.errors import CrossNERError
 from crossner_cli.taggers.folder import load_tagger
 
 LOWER, CAPITALISED = (Sentence(("anna", "met", "peter")), Sentence(("Anna", "met", "PETER")))
@@ -54,17 +50,6 @@ def test_only_an_encoder_that_reads_shapes_tells_words_apart_that_differ_in_case
     assert difference.amax() > 0.01
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_shapes_of_zeros_change_nothing_in_any_architecture(architectures, name):
-    sentences = [CAPITALISED, Sentence(("The", "x-ray", "of", "ACME", "3rd") * 30), Sentence(("Berlin",))]
-    plain, _ = TransformerEncoder.from_pretrained(str(architectures(name)))
-    expected = encode_sentences(plain, sentences)
-    reads = read_shapes(architectures(name))
-    assert reads.shapes is not None
-    reads.shapes.vectors.data.zero_()
-    torch.testing.assert_close(encode_sentences(reads, sentences), expected, rtol=1e-4, atol=1e-5)
-
-
 def test_each_subword_has_the_shape_of_its_word_in_every_window(tiny_encoder_folder):
     encoder = read_shapes(tiny_encoder_folder)
     words = ("Anna", "xyz", "ABC", "9", ".") * 40
@@ -76,14 +61,6 @@ def test_each_subword_has_the_shape_of_its_word_in_every_window(tiny_encoder_fol
     assert at_first_subwords.tolist() == [find_shape(word) for word in words]
     is_special = (batch.input_ids == 0) | (batch.input_ids == 2) | (batch.input_ids == 3)
     assert torch.equal(batch.shapes == 0, is_special)
-
-
-def test_a_cased_encoder_is_refused(tiny_encoder_folder, tmp_path):
-    encoder, _ = TransformerEncoder.from_pretrained(str(tiny_encoder_folder))
-    encoder.reader.tokenizer = read_tokenizer(save_tokenizer(train_tokenizer("byte-level"), tmp_path))
-    with pytest.raises(CrossNERError, match="--word-shapes has no effect") as refusal:
-        encoder.read_shapes()
-    assert "Leave --word-shapes out" in str(refusal.value.hint)
 
 
 @pytest.fixture(scope="module")
@@ -114,14 +91,6 @@ def test_a_tagger_with_shapes_tags_by_case_and_transformers_still_opens_its_fold
     assert isinstance(tagger.encoder, TransformerEncoder) and tagger.encoder.reader.reads_shapes
     model = transformers.AutoModelForTokenClassification.from_pretrained(chain["run"] / "finetune" / "tagger")
     assert model.config.num_labels == len(tagger.tag_set)
-
-
-def test_vectors_of_another_width_are_refused(chain, tmp_path, engine):
-    folder = tmp_path / "tagger"
-    shutil.copytree(chain["run"] / "finetune" / "tagger", folder)
-    save_file({"vectors": torch.zeros(7, 16)}, folder / WORD_SHAPES)
-    with pytest.raises(CrossNERError, match=r"vectors of size \(7, 16\) instead of \(7, 32\)"):
-        load_tagger(folder, engine)
 
 
 def test_methods_that_read_words_refuse_the_option(chain):

@@ -72,7 +72,9 @@ def test_every_side_of_fine_tuning_reads_the_same_words_and_is_scored(benchmarks
 
 
 @pytest.mark.parametrize("side", ["Trainer fp32", "crossner"])
-def test_every_side_of_adaptation_reads_the_subwords_it_is_credited_with(benchmarks, adapting, monkeypatch, side):
+def test_every_side_of_adaptation_reads_the_subwords_it_is_credited_with(
+    benchmarks: Any, adapting: Any, monkeypatch: pytest.MonkeyPatch, side: str
+) -> None:
     read: list[int] = []
     forward = BertEmbeddings.forward
 
@@ -130,7 +132,9 @@ def test_a_script_prints_what_it_measures(
     assert not list(tmp_path.iterdir())
 
 
-def test_the_readme_calls_scripts_with_the_options_they_have(benchmarks, capsys):
+def test_the_readme_calls_scripts_with_the_options_they_have(
+    benchmarks: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     calls = re.findall(r"python benchmarks/(\w+)\.py([^`\n]*)", (FOLDER / "README.md").read_text(encoding="utf-8"))
     assert len(calls) >= 3
     for name, arguments in calls:
@@ -150,20 +154,9 @@ def test_every_method_is_timed_beside_the_linear_tagger(benchmarks: Any, tiny_en
     assert [len(sentence.words) for sentence in task.batch()] == [5, 5, 5]
 
 
-def test_both_sides_of_scoring_find_the_same_score(benchmarks, monkeypatch, capsys):
-    found = []
-
-    def here(side: Any, *sizes: int) -> Any:
-        found.append(benchmarks.scoring.measure(side, *sizes))
-        return found[-1]
-
-    monkeypatch.setattr(benchmarks.scoring, "in_own_process", here)  # a new process would have to import everything
-    benchmarks.scoring.main(["--sentences", "60", "--train", "20", "--raw", "10"])
-    assert 0 < found[0].f1 < 100 and found[0].f1 == pytest.approx(found[1].f1)
-    assert "evaluate --fine-grained" in capsys.readouterr().out
-
-
-def test_the_selection_of_sentences_is_measured_on_a_generated_corpus(benchmarks, tmp_path):
+def test_the_selection_of_sentences_is_measured_on_a_generated_corpus(
+    benchmarks: SimpleNamespace, tmp_path: Path
+) -> None:
     module = benchmarks.corpus_selection
     corpus, names = module.generate(tmp_path, 300, 100)
     few = module.head(corpus, 50, tmp_path / "few.txt")
@@ -237,11 +230,3 @@ def test_the_rate_that_is_best_on_dev_is_taken_and_the_grid_grows_where_it_is_at
     comparison.measure = measure
     assert comparison.choose_rate("ai", "trainer") == best
     assert seen == tried
-
-
-def test_a_tuned_run_at_the_rate_of_the_defaults_is_that_by_defaults_where_nothing_else_differs(benchmarks, tmp_path):
-    peers = benchmarks.peers
-    options = peers.read_arguments(["--output", str(tmp_path / "peers.csv")])
-    found = peers.Found(40.0, 41.0, 2.0, 3.0, 4)
-    peers.append_run(options.output, peers.Run("ai", "spacy", 1), found, peers.conditions(options))
-    assert peers.Comparison(options, {}, tmp_path).measure(peers.Run("ai", "spacy", 1, 1e-3)) == found

@@ -13,7 +13,7 @@ from builders.commands import invoke, refused
 from builders.commands import run_process as crossner
 from typer.testing import CliRunner
 
-from crossner_cli import __version__, options
+from crossner_cli import options
 from crossner_cli.__main__ import main
 from crossner_cli.cli import app
 from crossner_cli.option_fields import fields_in_order, flag_of
@@ -127,10 +127,6 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     assert result.stdout.endswith("HEAVY []\n")
 
 
-def test_version_is_printed() -> None:
-    assert crossner("--version").stdout == f"crossner {__version__}\n"
-
-
 def test_progress_goes_to_stderr_and_results_to_stdout_as_tables_or_one_object(tmp_path: Path) -> None:
     given = [*PREPARE, "--run", str(tmp_path / "run")]
     shown = crossner(*given)
@@ -172,7 +168,9 @@ def test_a_stdout_that_is_full_is_a_known_problem_and_one_without_a_reader_no_no
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_and_a_scheduler_end_a_command_with_130_and_tell_how_it_goes_on(tmp_path, number):
+def test_ctrl_c_and_a_scheduler_end_a_command_with_130_and_tell_how_it_goes_on(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     code = (
         "import signal, time, crossner_cli.stages.prepare_data as stage\n"
         # A shell that starts the tests in the background has Ctrl-C ignored, here as in all that it starts.
@@ -217,7 +215,9 @@ def test_training_without_prepared_data_names_the_command_that_makes_it(name: st
 
 
 @pytest.mark.parametrize("options", ["--device abacus", "--device cuda:77", "--gpus one,two"])
-def test_devices_that_do_not_exist_are_known_problems(options, tmp_path, monkeypatch):
+def test_devices_that_do_not_exist_are_known_problems(
+    options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("crossner_cli.stages.checks.check_early", lambda *_: None)
     flag, value = options.split()
     assert f"{flag} {value}" in refused("evaluate", options, "--run", tmp_path).replace("'", "")

@@ -32,7 +32,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("method", method_names())
-def test_the_losses_of_three_updates_are_those_of_the_committed_file(method, prepared, tiny_encoder_folder):
+def test_the_losses_of_three_updates_are_those_of_the_committed_file(
+    method: str, prepared: Path, tiny_encoder_folder: Path
+) -> None:
     encoder = folder_for(find_method(method), tiny_encoder_folder)
     found = crossner(
         f"finetune --keep last --batch-size 8 --epochs {UPDATES} --max-steps {UPDATES}",

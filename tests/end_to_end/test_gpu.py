@@ -66,7 +66,9 @@ def test_loss_gradients_and_tags_are_those_of_the_cpu(tiny_encoder_folder: Path,
 
 
 @every_method
-def test_a_tagger_that_is_trained_there_tags_the_same_here(tiny_encoder_folder, method, tmp_path):
+def test_a_tagger_that_is_trained_there_tags_the_same_here(
+    tiny_encoder_folder: Path, method: str, tmp_path: Path
+) -> None:
     engine, sentences = engine_on(DEVICE), [each for each in some_sentences(24) if each.domain == "news"]
     tagger = make_tagger(tiny_encoder_folder, method).to(engine.device)
     before = {name: value.detach().cpu().clone() for name, value in tagger.named_parameters()}
@@ -126,7 +128,9 @@ def test_a_launcher_of_one_process_trains_there(prepared: Path, tiny_encoder_fol
 
 
 @pytest.mark.parametrize("first_there", [True, False], ids=["there first", "here first"])
-def test_an_interrupted_training_goes_on_on_the_other_device(prepared, plain_encoder, first_there):
+def test_an_interrupted_training_goes_on_on_the_other_device(
+    prepared: Path, plain_encoder: Path, first_there: bool
+) -> None:
     places = [THERE, HERE] if first_there else [HERE, THERE]
     exact = ("--precision", "fp32", "--set", "dropout=0", "--max-steps", str(UPDATES), "--epochs", "100", "--verbose")
     whole, stopped = (

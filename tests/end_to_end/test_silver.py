@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from builders.commands import QUICK, crossner, invoke, refused
+from builders.commands import QUICK, crossner, invoke
 
 SILVER = [
     {
@@ -39,17 +39,6 @@ def test_finetuning_reads_them_unless_their_weight_is_zero(run: Path, tiny_encod
     alone = crossner("finetune --name alone --silver-weight 0", *options)
     assert "silver" not in alone["result"]["train_sentences"]
     assert "prepare-data/silver/train.jsonl" not in alone["inputs"]
-
-
-def test_a_weight_without_silver_is_refused_and_without_test_sentences_dev_is_scored_next(
-    tmp_path: Path, tiny_encoder_folder: Path
-) -> None:
-    (tmp_path / "mine.txt").write_text("Anna B-person\nsmiles O\n\nIt O\n\n" + "Bob B-person\n")
-    place = ("--run", tmp_path / "run")
-    crossner("prepare-data --dev-from-train 0.4 --target", tmp_path / "mine.txt", *place)
-    assert "the run has no silver sentences" in refused("finetune --silver-weight 2", *place, *QUICK)
-    told = invoke("finetune --max-steps 1", *place, *QUICK, "--encoder", tiny_encoder_folder).stdout
-    assert "Next: crossner evaluate --model finetune --split dev" in told
 
 
 def test_a_silver_set_is_a_source_like_any_other(run: Path, tmp_path: Path, tiny_encoder_folder: Path) -> None:

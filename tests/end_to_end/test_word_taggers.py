@@ -60,7 +60,9 @@ def test_a_source_tagger_of_several_tasks_knows_both_domains_and_starts_a_joint_
 
 
 @every_method_of_several_tasks
-def test_a_target_starts_from_the_tags_that_its_source_learnt_and_tells_which_types_those_were(method, run):
+def test_a_target_starts_from_the_tags_that_its_source_learnt_and_tells_which_types_those_were(
+    method: str, run: Path
+) -> None:
     quick = ("--run", run, *QUICK, f"--method {method}", SMALL)
     lines = invoke("pretrain-source", *quick).stderr
     assert "trains source-ner" in lines and "as pretrain-source does not read that domain" in lines
@@ -80,7 +82,9 @@ def test_a_target_starts_from_the_tags_that_its_source_learnt_and_tells_which_ty
 
 
 @every_method_of_several_tasks
-def test_methods_of_several_tasks_open_only_what_their_tasks_read_and_never_a_test_split(chain, run, method):
+def test_methods_of_several_tasks_open_only_what_their_tasks_read_and_never_a_test_split(
+    chain: Path, run: Path, method: str
+) -> None:
     data, quick = run / "prepare-data", ("--run", run, *QUICK, f"--method {method}", SMALL)
     lines = (data / "target" / "test.jsonl").read_text().splitlines()
     tested = {word for line in lines for word in json.loads(line)["words"]}
@@ -99,18 +103,3 @@ def test_methods_of_several_tasks_open_only_what_their_tasks_read_and_never_a_te
     (data / "target" / "test.jsonl").unlink()
     shutil.rmtree(data / "source")
     crossner("finetune --set tasks=target-ner", *quick)
-
-
-def test_with_a_test_split_of_the_target_alone_the_source_trains_and_the_target_scores(tmp_path: Path) -> None:
-    target, vectors = tmp_path / "target", tmp_path / "vectors.txt"
-    target.mkdir()
-    (target / "test.txt").write_text("Zebulon\tB-PER\nvisited\tO\nParis\tB-LOC\n\nNothing\tO\n")
-    vectors.write_text("Zebulon 1 2\nthe 3 4\n")
-    run = ("--run", tmp_path / "run")
-    types = "--map-types person=PER,organisation=ORG,location=LOC,misc=MISC"
-    crossner("prepare-data --source sample-source", types, *run, "--target", target)
-    crossner("pretrain-source --method mtl", SMALL, *run, *QUICK, f"--set embeddings={vectors}")
-    known = words_of(tmp_path / "run" / "pretrain-source" / "tagger")
-    assert "Zebulon" in known, "a word of the target that the file has a vector of"
-    scores = crossner("evaluate --model pretrain-source", *run, *QUICK)["result"]["models"]["pretrain-source"]
-    assert scores["support"] == 2 and {row["type"] for row in scores["per_type"]} >= {"PER", "LOC"}

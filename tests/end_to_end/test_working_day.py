@@ -156,7 +156,9 @@ def test_status_says_when_what_a_stage_was_made_from_is_gone_or_was_edited(day: 
     assert crossner("status")["next"] == "crossner predict FILE --model finetune"
 
 
-def test_relative_paths_are_looked_up_from_where_the_command_was_given(day, tmp_path, monkeypatch, tiny_encoder_folder):
+def test_relative_paths_are_looked_up_from_where_the_command_was_given(
+    day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_encoder_folder: Path
+) -> None:
     crossner("prepare-data --source sample-source --target mine --corpus sample-target")
     other = tmp_path / "other"
     other.mkdir()

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from builders.commands import QUICK, crossner, refused, told
-from builders.runs import rewrite_output
 from safetensors.torch import load_file
 
 LSTM = "--set lstm_size=4 --max-steps 2"
@@ -90,15 +89,6 @@ def test_raw_text_that_is_missing_is_told_before_any_work(run, here, options, sa
     found = refused("joint-train --method multi-cell-lstm", *here, SMALL, options)
     assert said in found and way_out in found and "thread" not in found
     assert not list(run.glob("*joint-train*")), "no stage was opened"
-
-
-def test_dev_sentences_without_an_entity_of_the_tagger_are_told_to_choose_nothing(run, here):
-    dev = run / "prepare-data" / "target" / "dev.jsonl"
-    rewrite_output(run, dev, dev.read_text().replace("B-LOC", "B-city"))
-    train = ("pretrain-source --method bilstm-crf", *here, SMALL)
-    for more, is_told in (("target", True), ("source", False), ("target --keep last", False)):
-        said = told(*train, "--name", more.replace(" ", "-"), f"--select-on {more}")
-        assert ("The dev sentences of the target cannot choose the best epoch" in said) == is_told
 
 
 def test_vectors_that_are_to_stay_as_they_are_must_be_there_or_be_learnt_by_the_start(here):
@@ -210,15 +200,3 @@ def test_what_a_target_lacks_is_answered_with_what_it_has(run, here):
     said = refused(*on_target)
     assert "--select-on" not in said and "Add a dev file" in said, "the source cannot stand in either"
     assert "crossner pretrain-source trains without the target" in refused("finetune", *train)
-
-
-@pytest.mark.parametrize(
-    "method",
-    ["--method cross-domain-lm --set tasks=target-ner,source-lm", "--method multi-task-lstm --set adversary=dann"],
-)
-def test_tasks_of_two_domains_are_refused_where_there_is_one(prepared, tmp_path, method):
-    same = ("--source", prepared / "news", "--target", prepared / "news")
-    corpora = ("--corpus", prepared / "raw.txt", "--source-corpus", prepared / "raw.txt")
-    crossner("prepare-data", "--run", tmp_path, *same, *corpora)
-    said = refused("joint-train", "--run", tmp_path, *QUICK, SMALL, method)
-    assert "source and target are both news; the tasks are of two domains" in said

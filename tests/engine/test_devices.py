@@ -26,14 +26,18 @@ from crossner_cli.options import Finetune
         ({"device": "cpu", "precision": "fp16"}, "fp16 needs a GPU"),
     ],
 )
-def test_a_device_that_is_not_there_is_a_known_problem(wishes, problem, monkeypatch):
+def test_a_device_that_is_not_there_is_a_known_problem(
+    wishes: dict[str, str], problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(CrossNERError, match=problem) as found:
         start_engine(Finetune(**wishes))  # type: ignore[arg-type]
     assert found.value.hint
 
 
-def test_auto_takes_bf16_where_the_processor_has_it_and_the_library_may_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_takes_bf16_where_the_processor_has_it_and_the_library_may_use_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for has_it, may_use_it, expected in ((True, True, "bf16"), (True, False, "fp32"), (False, True, "fp32")):
         monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda flag=has_it: flag)
         monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
@@ -125,7 +129,9 @@ def told_by_the_main_process(monkeypatch: pytest.MonkeyPatch, rank: int, told: l
     return Engine(SimpleNamespace(process_index=rank, num_processes=2, device=torch.device("cpu")), "fp32")
 
 
-def test_the_main_process_tells_the_others_what_it_worked_out_or_that_it_failed(monkeypatch):
+def test_the_main_process_tells_the_others_what_it_worked_out_or_that_it_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def fail() -> None:
         raise OSError("no space left")
 

@@ -121,14 +121,3 @@ def test_a_slurm_step_gives_ranks_and_a_batch_script_does_not(monkeypatch: pytes
 )
 def test_the_first_machine_of_a_step_is_told_from_slurms_short_form(nodes: str, first: str) -> None:
     assert first_host(nodes) == first
-
-
-def test_a_slurm_step_of_one_task_starts_its_processes_itself(launched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    step = {"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.1", "SLURM_NTASKS": "4"}
-    for name, value in step.items():
-        monkeypatch.setenv(name, value)
-    assert launch_processes("0,1", []) is None, "each of the four tasks is a process"
-    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "1")
-    assert launch_processes("0,1", []) == 7
-    read_slurm_variables()
-    assert "RANK" not in os.environ

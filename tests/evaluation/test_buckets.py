@@ -4,15 +4,13 @@ import random
 from collections import Counter, defaultdict
 
 import pytest
-from builders.events import drain
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.statistics import STOP_WORDS
 from crossner_cli.data.tags import to_spans
-from crossner_cli.evaluation import buckets
-from crossner_cli.evaluation.buckets import SENTENCE_LENGTHS, KnownText, find_in_raw_text
+from crossner_cli.evaluation.buckets import SENTENCE_LENGTHS, KnownText
 from crossner_cli.evaluation.fine_grained import Tagging, analyse_taggings
-from crossner_cli.run.progress import Progress, exhaust
+from crossner_cli.run.progress import exhaust
 
 WORDS = ["a", "b", "c", "The", "of", ",", "d"]
 TYPES = ["person", "place", "tool"]
@@ -91,23 +89,3 @@ def test_every_bucket_equals_plain_loops(seed, tmp_path):
         for name in ("entities", "predicted", "correct"):
             assert row[name] == counts[bucketing].pop((bucket, name), 0), (bucketing, bucket)
     assert not any(counts.values()), "every part of an entity has a row"
-
-
-def test_raw_text_is_cut_as_mentions_are(tmp_path, monkeypatch):
-    monkeypatch.setattr(buckets, "LINES_A_REPORT", 2)
-    raw = tmp_path / "raw.txt"
-    raw.write_text('We met (Anna Smith) in Paris.\n\nNobody knows "the U.S. Navy", he said.\nAnna\nSmith Jones\n')
-    expected = {
-        ("Anna", "Smith"): "seen",
-        ("the", "U.S.", "Navy"): "seen",
-        ("Smith,",): "partly seen",
-        ("Smith", "Anna"): "partly seen",
-        ("the",): "seen",
-        ("Paris.",): "seen",
-        ("the", "Jones"): "partly seen",
-        ("the", "of"): "unseen",
-        (" ",): "unseen",
-    }
-    found, events = drain(find_in_raw_text(raw, expected))
-    assert found == expected
-    assert len(events) > 2 and isinstance(events[-1], Progress) and events[-1].done == raw.stat().st_size

@@ -114,15 +114,6 @@ def test_every_entity_is_in_exactly_one_event_and_the_parts_of_a_bucketing_add_u
             assert sum(row[name] for (of, _), row in parts.items() if of == by) == whole[name], (by, name)
 
 
-def test_spans_are_scored_whatever_their_types():
-    parts = parts_of([["B-person", "B-place", "B-tool", "O"]], [["B-person", "B-tool", "O", "B-tool"]])
-    words = parts["all", "words alone, any type"]
-    assert (words["correct"], words["type"], words["f1"]) == (2, 0, pytest.approx(200 / 3))
-    nothing = parts_of([["O"]], [["O"]])
-    assert set(nothing) == {("all", "entities"), ("all", "words alone, any type")}
-    assert {row["f1"] for row in nothing.values()} == {0}
-
-
 def test_numbers_are_means_over_seeds_with_the_deviation_of_f1():
     record = analyse(FIRST, SECOND)["model"].record
     gold = [sentence.tags or () for sentence in gold_sentences()]

@@ -6,7 +6,7 @@ import pytest
 from builders.runs import random_gold, write_evaluation, write_manifest
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.evaluation.finished import EvaluatedModel, find_evaluation, find_evaluations, prediction_file_names
+from crossner_cli.evaluation.finished import EvaluatedModel, find_evaluation, find_evaluations
 
 WORDS, GOLD = random_gold(5)
 
@@ -38,15 +38,3 @@ def test_the_evaluate_stage_of_a_run_is_found_by_name_or_as_the_only_one(tmp_pat
     write_manifest(tmp_path / "broken", "evaluate", result={"models": {"linear": {}}})
     with pytest.raises(CrossNERError, match="result.models.linear.f1 is missing"):
         find_evaluations(tmp_path)
-
-
-def test_each_label_and_seed_has_a_file_of_its_own() -> None:
-    assert prediction_file_names([("a", "1")]) == ["predictions.jsonl"]
-    names = prediction_file_names([("a/b", "-"), ("a:b", "-"), ("c", "1"), ("c", "2"), ("//", "-")])
-    assert names == [
-        "predictions-a-b.jsonl",
-        "predictions-a-b-2.jsonl",
-        "predictions-c-seed-1.jsonl",
-        "predictions-c-seed-2.jsonl",
-        "predictions-model.jsonl",
-    ]

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from builders.scores import conlleval_chunks, random_tags, whole_chunks
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import precision_recall_fscore_support as seqeval_conll
 from seqeval.metrics.v1 import precision_recall_fscore_support as seqeval_strict
 from seqeval.scheme import IOB2, IOBES
@@ -94,6 +96,39 @@ def test_each_side_is_read_in_its_own_scheme(mode):
     assert (
         score(gold, [["B-place", "E-place", "O", "S-person"]], mode=mode, scheme="bioes", gold_scheme="bio").f1 == 100
     )
+
+
+def tagged() -> st.SearchStrategy[list[list[str]]]:
+    return st.lists(st.lists(any_tag(), min_size=1, max_size=7), max_size=6)
+
+
+def any_tag() -> st.SearchStrategy[str]:
+    return st.one_of(
+        st.just("O"), st.builds(lambda prefix, name: f"{prefix}-{name}", st.sampled_from("BI"), st.sampled_from(TYPES))
+    )
+
+
+@st.composite
+def pairs(draw) -> tuple[list[list[str]], list[list[str]]]:
+    """Gold tags, and predicted ones of the same lengths."""
+    gold = draw(tagged())
+    return gold, [draw(st.lists(any_tag(), min_size=len(tags), max_size=len(tags))) for tags in gold]
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(pairs(), st.sampled_from(MODES))
+def test_renaming_types_and_reordering_sentences_change_no_score(pair, mode):
+    gold, predicted = pair
+    names = dict(zip(TYPES, ["micro avg", "_", "zzz--", "B-person"], strict=True))
+
+    def rename(side: list[list[str]]) -> list[list[str]]:
+        return [[tag if tag == "O" else f"{tag[0]}-{names[tag[2:]]}" for tag in tags] for tags in side]
+
+    plain = score(gold, predicted, mode=mode)
+    renamed = score(rename(gold), rename(predicted), mode=mode)
+    assert micro(renamed) == micro(plain)
+    assert {names[name]: row for name, row in plain.per_type.items()} == renamed.per_type
+    assert score(gold[::-1], predicted[::-1], mode=mode) == plain
 
 
 @pytest.mark.parametrize("sentences", [[], [[]], [["O"]], [["O", "O"], ["O"]]])

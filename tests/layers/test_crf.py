@@ -109,6 +109,20 @@ def test_float32_is_as_good_as_float64(words, spread, scale, seed):
 
 
 @pytest.mark.parametrize("spread", SPREADS)
+def test_adding_a_constant_to_all_scores_of_a_word_changes_nothing(spread):
+    crf, emissions = random_crf(4, spread), random_scores(2, 6, 4)
+    tags, mask = torch.randint(0, 4, (2, 6), generator=torch.Generator().manual_seed(3)), full(2, 6)
+    shifted = emissions.clone()
+    shifted[:, 2] += 7.5
+    shifted[:, 5] -= 100.0
+    torch.testing.assert_close(
+        crf.log_likelihood(shifted, tags, mask), crf.log_likelihood(emissions, tags, mask), rtol=1e-4, atol=1e-3
+    )
+    torch.testing.assert_close(crf.marginals(shifted, mask), crf.marginals(emissions, mask), rtol=0, atol=1e-4)
+    assert torch.equal(crf.viterbi(shifted, mask), crf.viterbi(emissions, mask))
+
+
+@pytest.mark.parametrize("spread", SPREADS)
 @pytest.mark.parametrize("junk", [0.0, 1e4, -1e4, float("inf")])
 def test_padding_changes_neither_loss_nor_tags_nor_marginals(spread, junk):
     crf, lengths = random_crf(4, spread), [3, 7, 1, 5]

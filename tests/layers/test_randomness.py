@@ -26,28 +26,7 @@ def test_dropout_keeps_the_expected_value_and_drops_its_share_and_follows_the_se
     assert torch.corrcoef(flat.T).fill_diagonal_(0).abs().max() < 0.03
 
 
-@pytest.mark.parametrize("rate", [0.997, 0.999, 0.99999])
-def test_a_rate_just_below_one_still_keeps_something(rate):
-    torch.manual_seed(1)
-    dropped = Dropout(rate)(torch.ones(100_000))
-    assert dropped.isfinite().all()
-    assert 0 < float((dropped != 0).float().mean()) < 0.01
-    assert float(dropped.mean()) == pytest.approx(1, rel=0.2)
-
-
 @pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])
 def test_what_is_no_rate_is_refused(rate):
     with pytest.raises(CrossNERError, match=r"is not in \[0, 1\)"):
         Dropout(rate)
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (1,), (7,), (9,), (3, 5, 7), (2, 0, 4), (64, 3)])
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
-def test_dropout_takes_any_shape_and_number_format_and_gradients_flow_through_what_is_kept(shape, kind):
-    torch.manual_seed(2)
-    values = torch.ones(shape, dtype=kind, requires_grad=True)
-    dropped = Dropout(0.5)(values)
-    assert dropped.shape == values.shape and dropped.dtype == kind
-    assert set(dropped.flatten().tolist()) <= {0.0, 2.0}
-    dropped.sum().backward()
-    assert values.grad is not None and torch.equal(values.grad, dropped)

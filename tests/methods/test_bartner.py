@@ -6,7 +6,7 @@ import pytest
 import torch
 import transformers
 from builders.encoders import make_encoder_decoder
-from builders.taggers import TAG_SET, WORDS, batch_of, decode, some_sentences
+from builders.taggers import TAG_SET, batch_of, decode, some_sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -83,11 +83,6 @@ def test_gold_steps_read_back_are_the_entities_of_the_tags_whether_or_not_the_sc
     tags = data.draw(st.lists(st.sampled_from(tagger.tag_set.tags), min_size=1, max_size=25))
     found, discarded = spans_of(tagger, Sentence(("the",) * len(tags), tuple(tags), "news"))
     assert found == to_spans(tags) and discarded == 0
-
-
-@pytest.mark.parametrize("tags", [("E-person", "E-person"), ("S-person", "I-person"), ("S-person", "E-person")])
-def test_a_word_behind_the_last_one_of_an_entity_begins_another(of_schemes, tags):
-    assert spans_of(of_schemes[1], Sentence(("the", "the"), tags, "news")) == ([(0, 1, "person"), (1, 2, "person")], 0)
 
 
 @pytest.mark.parametrize("scheme", ["bio", "bioes"])
@@ -190,48 +185,6 @@ def test_the_scores_and_the_loss_are_those_of_a_plain_reading(folder):
             total -= float(expected.log_softmax(-1)[range(len(steps)), steps].sum())
         assert float(tagger.loss(batch)["steps"]) == pytest.approx(total, rel=1e-4)
     assert tagger.units(batch) == {"steps": 7}
-
-
-def test_the_written_steps_given_as_gold_have_the_probabilities_they_were_written_with(folder):
-    tagger, sentences = make(folder), some_sentences(8, longest=45)
-    batch = batch_of(tagger, sentences)
-    windows = find_windows(batch)
-    with torch.no_grad():
-        steps, probabilities, outside = tagger._write(batch, windows)
-        scores = scores_of(tagger, batch, windows, steps)
-    shares = scores.masked_fill(tagger._banned(batch, windows)[:, None], -torch.inf).softmax(-1)
-    real = steps != NO_STEP
-    best, chosen = shares.max(dim=-1)
-    assert torch.equal(chosen[real], steps[real])
-    torch.testing.assert_close(best[real], probabilities[real], atol=1e-4, rtol=1e-4)
-    assert len(set(real.sum(dim=1).tolist())) > 2, "rows that end at different steps"
-    pointing = shares[..., SYMBOLS:].masked_fill(~real[..., None], 0).amax(dim=1)
-    torch.testing.assert_close(outside, (1 - pointing).clamp(1e-12, 1), atol=1e-4, rtol=1e-4)
-
-
-def test_every_row_ends_or_is_as_long_as_the_longest_sequence_of_entities(folder):
-    tagger = make(folder)
-    sentence = Sentence(tuple(WORDS * 12), None, "news")
-    batch = batch_of(tagger, [sentence], with_tags=False)
-    windows = find_windows(batch)
-    with torch.no_grad():
-        tagger.symbols.zero_()  # words alone have scores above zero
-        steps, *_ = tagger._write(batch, windows)
-    lengths = (steps != NO_STEP).sum(dim=1)
-    assert (lengths <= 2 * windows.counts + 1).all()
-    ended = (steps == END).any(dim=1)
-    assert len(ended) > 5 and not ended.all()
-    assert torch.equal(lengths[~ended], (2 * windows.counts + 1)[~ended])
-
-
-def test_the_gold_steps_of_a_full_window_fit_the_decoder(folder):
-    tagger = make(folder)
-    room = tagger.encoder.reader.room
-    sentence = Sentence(("anna",) * room, ("B-person",) * room, "news")
-    batch = batch_of(tagger, [sentence])
-    assert len(batch.input_ids) == 1 and tagger.units(batch) == {"steps": 2 * room + 1}
-    assert float(tagger.loss(batch)["steps"].detach()) > 0
-    assert room == (64 - 1) // 2
 
 
 def test_decoded_tags_are_the_written_entities_and_the_rest_is_counted(folder):

@@ -2,9 +2,7 @@
 
 import copy
 import dataclasses
-import itertools
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,8 +20,6 @@ from builders.taggers import (
     some_sentences,
 )
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, illegal_positions
@@ -32,7 +28,6 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import score
 from crossner_cli.layers.randomness import Dropout
 from crossner_cli.methods.contract import (
-    OtherUnits,
     Tagger,
     find_method,
     gives_distributions,
@@ -210,17 +205,6 @@ def test_five_thousand_words_or_odd_ones_each_get_a_tag_and_a_probability(tiny_e
     assert all(value.isfinite() and (value > 0 or not units[name]) for name, value in tagger.loss(batch).items())
 
 
-@every_variant
-def test_terms_are_counted_in_words_or_are_named_as_those_that_are_not(tiny_encoder_folder, method, settings):
-    tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, *settings)
-    sentences = [Sentence(("anna", "visited", "old", "London"), ("B-person", "O", "O", "B-place"), "news")] * 3
-    units = tagger.units(batch_of(tagger, sentences))
-    assert units
-    for name, count in units.items():
-        of_words = (12, 24)  # a word, or its two neighbours
-        assert (count in of_words) == (not isinstance(count, OtherUnits)), name
-
-
 @every_method
 def test_decoding_never_reads_gold_tags(tiny_encoder_folder, method):
     tagger, sentences = make_tagger(tiny_encoder_folder, method), some_sentences(4)
@@ -327,30 +311,6 @@ def test_each_loss_term_has_its_units_and_is_a_sum_over_them(tiny_encoder_folder
     assert tagger(once).keys() == losses.keys()
 
 
-class Elsewhere(TorchFunctionMode):
-    """Refuses all that is done with some tensors, as if they were on another device, but to copy them from there."""
-
-    def __init__(self, tensors: Iterable[Tensor]) -> None:
-        self.elsewhere = {id(tensor) for tensor in tensors}
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        if function is Tensor.to:
-            return args[0].clone()
-        assert function is Tensor.__len__ or not any(
-            id(value) in self.elsewhere for value in tree_leaves((args, kwargs))
-        ), function
-        return function(*args, **kwargs or {})
-
-
-@every_method
-def test_units_are_counted_before_a_batch_is_moved_to_the_device_of_the_tagger(tiny_encoder_folder, method):
-    tagger = make_tagger(tiny_encoder_folder, method)
-    batch = batch_of(tagger, some_sentences(4))
-    with Elsewhere([*tagger.parameters(), *tagger.buffers()]):
-        units = tagger.units(batch)
-    assert units == tagger.units(batch)
-
-
 @every_method
 def test_only_tags_of_the_domain_are_decoded(tiny_encoder_folder, method):
     found = set()
@@ -398,21 +358,6 @@ def test_only_sequences_that_the_scheme_allows_are_given(tiny_encoder_folder, me
         return
     assert not any(illegal("true", seed) for seed in range(5))
     assert any(illegal("false", seed) for seed in range(80)), "or the test means nothing"
-
-
-def test_the_legal_sequence_of_a_linear_tagger_is_the_likeliest_one(tiny_encoder_folder):
-    tag_set = TagSet({"news": ("person",)}, "bioes")
-    tagger = make_tagger(tiny_encoder_folder, "linear", tag_set)
-    sentence = Sentence(("anna", "visited", "london", "of"), None, "news")
-    with torch.no_grad():
-        scores = tagger.scores(batch_of(tagger, [sentence], with_tags=False))[0].log_softmax(-1)
-    legal = [
-        tags
-        for tags in itertools.product(range(len(tag_set)), repeat=4)
-        if not illegal_positions(tag_set.from_ids(tags), "bioes")
-    ]
-    best = max(legal, key=lambda tags: sum(float(scores[word, tag]) for word, tag in enumerate(tags)))
-    assert tuple(decode(tagger, [sentence]).tags[0]) == best
 
 
 def test_a_linear_tagger_learns_the_distribution_of_a_teacher_where_there_is_one(tiny_encoder_folder):

@@ -12,14 +12,17 @@ from torch.nn import functional
 
 from crossner_cli.data.tags import TagSet, illegal_positions
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.methods import laner
 from crossner_cli.methods.contract import head_tensors
-from crossner_cli.methods.laner import LANER
+from crossner_cli.methods.laner import LANER, attend
+from crossner_cli.methods.linear import LinearTagger
 
 TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place")})
 ABLATIONS: list[dict[str, bool]] = [
     {"background": background, "context": context} for background in (True, False) for context in (True, False)
 ]
+
+
+every_ablation = pytest.mark.parametrize("ablation", ABLATIONS, ids=str)
 
 
 def make_batch(lengths: list[int], tags: Tensor, domains: tuple[str, ...] | None = None) -> Batch:
@@ -99,30 +102,68 @@ def test_greedy_decoding_equals_the_naive_one(ablation, memory):
     assert len({tag for tags in decoded.tags for tag in tags}) > 3, "the choices must differ to mean anything"
 
 
-def test_a_memory_as_long_as_the_sentence_forgets_nothing():
-    (exact, batch), (long, _) = make([9, 4], memory=9), make([9, 4], memory=500)
-    (short, _) = make([9, 4], memory=8)
+@every_ablation
+def test_a_score_depends_on_the_tags_before_and_on_no_other(ablation):
+    tagger, batch = make([8], **ablation)
+    assert batch.tags is not None
     with torch.no_grad():
-        assert torch.equal(scores_of(exact, batch), scores_of(long, batch))
-        assert exact.decode(batch) == long.decode(batch)
-        same = (scores_of(short, batch) - scores_of(exact, batch)).abs().amax(dim=-1)
-    assert (same[:, :8] < 1e-5).all() and same[0, 8] > 1e-5
+        scores = scores_of(tagger, batch)
+        for word in range(8):
+            later = batch.tags.clone()
+            later[:, word:] = (later[:, word:] + 1) % len(TAG_SET)
+            changed = (scores_of(tagger, batch, later) - scores).abs().amax(dim=-1)[0]
+            assert (changed[: word + 1] == 0).all()
+            if word < 7:
+                assert (changed[word + 1] > 1e-6) == tagger.reads_labels
 
 
-@pytest.mark.parametrize("memory", [3, 128])
-def test_words_read_in_blocks_give_the_same_scores_and_gradients(monkeypatch, memory):
-    found = []
-    for most in (2**17, 17):
-        monkeypatch.setattr(laner, "MOST_PAIRS", most)
-        tagger, batch = make([11, 2, 8], memory=memory)
-        loss = tagger.loss(batch)["tags"]
-        loss.backward()
-        found.append((loss, {name: value.grad for name, value in tagger.named_parameters()}))
-    (loss, gradients), (again, others) = found
-    assert torch.allclose(loss, again)
-    for name, gradient in gradients.items():
-        assert gradient is not None and others[name] is not None
-        assert torch.allclose(gradient, others[name], atol=1e-4), name
+def test_attention_is_a_mean_of_the_vectors_that_are_there():
+    torch.manual_seed(1)
+    asked, vectors = torch.randn(2, 4, 5), torch.randn(2, 3, 5)
+    mask = torch.tensor([[True, True, False], [True, True, True]])
+    constant = torch.cat([vectors, torch.ones(2, 3, 1)], dim=-1)
+    weighed = attend(torch.cat([asked, torch.zeros(2, 4, 1)], dim=-1), constant, mask)
+    assert torch.allclose(weighed[..., -1], torch.ones(2, 4)), "weights sum to one"
+    assert torch.allclose(attend(asked[:1], vectors[:1], mask[:1]), attend(asked[:1], vectors[:1, :2]))
+    shares = torch.softmax(asked[1] @ vectors[1].T, dim=-1)
+    assert torch.allclose(attend(asked, vectors, mask)[1], shares @ vectors[1], atol=1e-6)
+
+
+def test_the_weights_of_the_labels_before_a_word_sum_to_one_and_no_other_has_any():
+    tagger, batch = make([6, 4])
+    assert batch.tags is not None
+    encoder = tagger.label_encoder
+    previous = encoder.previous(batch.tags)
+    ends, sentences = batch.word_mask.t().nonzero(as_tuple=True)
+    with torch.no_grad():
+        weights, _ = encoder._attend_backwards(
+            torch.randn(10, 6), torch.randn(10, 6), torch.randn(8, 24), previous, sentences, ends
+        )
+    assert torch.allclose(weights.sum(dim=1), torch.ones(10))
+    assert torch.equal(weights > 0, torch.arange(6) <= ends[:, None])
+
+
+@every_ablation
+def test_without_weights_for_what_it_sees_it_is_the_linear_tagger(ablation):
+    tagger, batch = make([6, 2], legal=False, **ablation)
+    linear = LinearTagger(tagger.encoder, TAG_SET, LinearTagger.Hyperparameters(dropout=0.0, legal=False))
+    with torch.no_grad():
+        tagger.output.weight[:, 12:] = 0
+        linear.classifier.weight.copy_(tagger.output.weight[:, :12])
+        linear.classifier.bias.copy_(tagger.output.bias)
+        assert float(tagger.loss(batch)["tags"]) == pytest.approx(float(linear.loss(batch)["tags"]), rel=1e-5)
+        own, other = tagger.decode(batch), linear.decode(batch)
+    assert own.tags == other.tags
+    assert own.probabilities[0] == pytest.approx(other.probabilities[0], abs=1e-5)
+
+
+def test_every_label_that_was_read_learns_the_one_of_outside_too():
+    tagger, batch = make([4])
+    tagger.loss(make_batch([4], torch.tensor([[0, 3, 0, 5]])))["tags"].backward()
+    gradient = tagger.label_encoder.labels.weight.grad
+    assert gradient is not None
+    assert gradient.any(dim=1).tolist() == [True, False, False, True, False, False, False], "the last tag is not read"
+    assert tagger.label_encoder.start.grad is not None and tagger.label_encoder.start.grad.any()
 
 
 def count(module: nn.Module) -> int:
@@ -144,24 +185,28 @@ def test_the_parameters_are_as_many_as_the_paper_derives():
     assert own == set(head_tensors(tagger)), "no two share a tensor"
 
 
-@pytest.mark.parametrize(
-    ("ablation", "parts", "width"),
-    [
-        (ABLATIONS[0], {"label_encoder", "background_query", "context_query", "output"}, 12 + 12 + 12),
-        (ABLATIONS[1], {"label_encoder", "background_query", "output"}, 12 + 12),
-        (ABLATIONS[2], {"label_encoder", "context_query", "output"}, 12 + 12),
-        (ABLATIONS[3], {"output"}, 12),
-    ],
-    ids=lambda value: "" if isinstance(value, set) else str(value),  # a set has another order in each process
-)
-def test_an_ablation_has_only_the_parts_it_uses(ablation, parts, width):
-    tagger, batch = make([3, 5], **ablation)
-    assert {name.split(".")[0] for name in head_tensors(tagger)} == parts
-    assert tagger.output.in_features == width
-    if ablation["context"]:
-        assert tagger.context_query.in_features == 12 * (1 + ablation["background"])
-    tagger.loss(batch)["tags"].backward()
-    assert all(value.grad is not None for value in tagger.parameters()), "none is left out of the graph"
+@every_ablation
+def test_one_sentence_is_learnt_by_heart_tag_by_tag(ablation):
+    """Two words have equal vectors and different tags: only what was read before tells them apart."""
+    torch.manual_seed(2)
+    vectors = torch.randn(1, 6, 12)
+    vectors[:, 3] = vectors[:, 2]
+    encoder: Any = GivenVectors(vectors)
+    encoder.requires_grad_(False)
+    tag_set = TagSet({"news": ("person", "place")}, "bioes")
+    tagger = LANER(encoder, tag_set, LANER.Hyperparameters(label_size=8, legal=False, **ablation))
+    gold = tag_set.to_ids(["O", "S-place", "B-person", "I-person", "E-person", "O"])
+    batch = make_batch([6], torch.tensor([gold]))
+    optimiser = torch.optim.Adam(tagger.parameters(), lr=0.03)
+    for _ in range(80):
+        optimiser.zero_grad()
+        tagger.loss(batch)["tags"].backward()
+        optimiser.step()
+    with torch.no_grad():
+        found = tagger.eval().decode(batch)
+    assert (found.tags == [gold]) == tagger.reads_labels
+    if tagger.reads_labels:
+        assert min(found.probabilities[0]) > 0.9
 
 
 @pytest.mark.parametrize("scheme", ["bio", "bioes"])

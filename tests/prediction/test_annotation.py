@@ -63,17 +63,6 @@ def test_label_studio_gets_one_array_of_tasks_with_a_prediction_each(predicted: 
             assert in_utf16(record["text"], value["start"], value["end"]) == value["text"] == entity["text"]
 
 
-def test_an_array_without_tasks_is_an_array(predicted: Predicted) -> None:
-    assert json.loads("".join(predicted(b"", format="label-studio")[1])) == []
-
-
-def test_other_keys_of_the_input_stand_beside_the_text_of_a_task(predicted: Predicted) -> None:
-    data = b'{"id": 7, "text": "Anna", "note": [1]}\n{"words": ["Anna", "met"], "text": null, "id": 8}\n'
-    tasks = json.loads("".join(predicted(data, input_format="jsonl", format="label-studio")[1]))
-    assert tasks[0]["data"] == {"id": 7, "text": "Anna", "note": [1]}
-    assert tasks[1]["data"] == {"words": ["Anna", "met"], "text": "Anna met", "id": 8}
-
-
 def test_prodigy_and_doccano_get_lines_with_places_in_characters(predicted: Predicted) -> None:
     records = [json.loads(line) for line in predicted(DATA)[1]]
     tasks = [json.loads(line) for line in predicted(DATA, format="prodigy")[1]]
@@ -132,7 +121,9 @@ class Lines(Writer):
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5]), st.binary(max_size=3))), st.booleans())
-def test_kept_documents_come_out_whole_and_equal_scores_in_the_order_of_the_input(documents, is_sorted):
+def test_kept_documents_come_out_whole_and_equal_scores_in_the_order_of_the_input(
+    documents: list[tuple[float, bytes]], is_sorted: bool
+) -> None:
     kept = b"".join(KEPT_HEAD.pack(score, len(data)) + data for score, data in documents)
     output = io.BytesIO()
     Lines(order="uncertain" if is_sorted else "input").write_kept(io.BytesIO(kept), output)

@@ -6,28 +6,15 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from crossner_cli.data.documents import Document
 from crossner_cli.data.files import Repairs
-from crossner_cli.data.text import segment
 from crossner_cli.errors import CrossNERError
-from crossner_cli.prediction import inputs as module
-from crossner_cli.prediction.inputs import Inputs, group_documents
+from crossner_cli.prediction.inputs import Inputs
 
 
 def read_texts(inputs: Inputs, repairs: Repairs | None = None, *, done: int = 0) -> list[str]:
     found = inputs.read_chunks(repairs or Repairs(), done=done)
     return [document.text for chunk in found for document in chunk.documents]
-
-
-@given(st.lists(st.integers(0, 60), max_size=8))
-def test_chunks_keep_every_document_whole_and_in_order(sizes: list[int]) -> None:
-    documents = [Document(str(number), segment("a. B " * size)) for number, size in enumerate(sizes)]
-    found = list(group_documents(documents))
-    assert [document for chunk in found for document in chunk] == documents
-    assert all(sum(len(each.sentences) for each in chunk[:-1]) < module.CHUNK_SENTENCES for chunk in found)
 
 
 def test_files_and_stdin_are_read_in_the_order_given(tmp_path: Path) -> None:
@@ -76,12 +63,6 @@ def test_folders_are_read_file_by_file_and_other_files_of_them_are_named(tmp_pat
     documents = [each for chunk in inputs.read_chunks(Repairs()) for each in chunk.documents]
     assert [each.text for each in documents] == ["first", "second", "third", "second"]
     assert documents[2].given == {"file": str(tmp_path / "inner" / "c.csv"), "text": "third"}
-
-
-def test_a_folder_without_texts_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "scan.png").write_bytes(b"\x89PNG")
-    with pytest.raises(CrossNERError, match="holds no files to tag"):
-        Inputs([tmp_path]).check()
 
 
 @pytest.mark.parametrize(

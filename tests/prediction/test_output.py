@@ -146,7 +146,9 @@ def test_a_killed_command_that_sorts_continues_to_the_same_bytes(begin: Any, who
 
 
 @pytest.mark.parametrize("was_recorded", [False, True])
-def test_a_kill_before_the_first_record_and_one_at_the_end_change_nothing(begin, whole, tmp_path, was_recorded):
+def test_a_kill_before_the_first_record_and_one_at_the_end_change_nothing(
+    begin: Any, whole: Any, tmp_path: Path, was_recorded: bool
+) -> None:
     expected, counts = whole()
     output = as_a_kill_leaves_it(begin, tmp_path, "out.jsonl", 4)
     if not was_recorded:
@@ -176,7 +178,9 @@ def test_a_command_can_be_interrupted_again_and_again(begin: Any, whole: Any, tm
         ({"input": [Path("/dev/null")]}, "stdin cannot be read again"),
     ],
 )
-def test_another_command_starts_again_and_says_why(begin, whole, tmp_path, text, options, told):
+def test_another_command_starts_again_and_says_why(
+    begin: Any, whole: Any, tmp_path: Path, text: Path, options: dict[str, Any], told: str
+) -> None:
     output = as_a_kill_leaves_it(begin, tmp_path, "out", 2, format="jsonl")
     options = {"format": "jsonl", **options}
     if told.startswith("input"):
@@ -202,15 +206,6 @@ def test_what_does_not_change_the_bytes_does_not_start_again(begin: Any, tmp_pat
     assert json.loads(output.read_text().splitlines()[-1])["text"] == "London"
 
 
-def test_what_failed_before_anything_was_tagged_leaves_nothing(begin: Any, tmp_path: Path, text: Path) -> None:
-    source = text.rename(tmp_path / "in.jsonl")
-    source.write_text('broken\n{"text": "Anna met Peter"}\n')
-    for output, output_format in ((tmp_path / "out", "brat"), (tmp_path / "out.jsonl", "jsonl")):
-        with pytest.raises(CrossNERError, match=r"in\.jsonl:1"):
-            finish(begin(output, input=[source], format=output_format))
-    assert names_in(tmp_path) == ["in.jsonl"]
-
-
 def test_a_brat_project_of_somebody_is_never_replaced(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
@@ -233,7 +228,9 @@ def test_with_force_an_interrupted_replacement_is_continued(begin: Any, tmp_path
 
 
 @pytest.mark.parametrize("order", ["input", "uncertain"])
-def test_an_interruption_while_the_end_is_written_leaves_one_end(begin, whole, tmp_path, monkeypatch, order):
+def test_an_interruption_while_the_end_is_written_leaves_one_end(
+    begin: Any, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
     expected, _ = whole("out.html", order=order)
     output = tmp_path / "out.html"
     work = begin(output, order=order)
@@ -298,13 +295,6 @@ def test_an_output_of_the_wrong_kind_or_without_a_folder_is_refused(begin: Any, 
     assert text.read_text().startswith("Anna 0 met")
 
 
-def test_a_device_takes_formats_without_parts(begin: Any) -> None:
-    result, _ = finish(begin(Path("/dev/null"), format="html", force=True))
-    assert result["documents"] == LINES
-    with pytest.raises(CrossNERError, match="--format brat cannot be written to /dev/null"):
-        finish(begin(Path("/dev/null"), format="brat"))
-
-
 @pytest.mark.parametrize("has_target", [True, False])
 def test_a_link_stays_and_its_target_is_written(begin: Any, tmp_path: Path, has_target: bool) -> None:
     (tmp_path / "there").mkdir()
@@ -356,7 +346,9 @@ for event in run(RunDirectory(Path("no-run")), options, start_engine(options)):
 """
 
 
-def test_a_process_that_is_killed_is_continued_to_the_same_bytes(begin, whole, folder, text, tmp_path):
+def test_a_process_that_is_killed_is_continued_to_the_same_bytes(
+    begin: Any, whole: Any, folder: Path, text: Path, tmp_path: Path
+) -> None:
     output = tmp_path / "out.jsonl"
     done = subprocess.run([sys.executable, "-c", KILLED, str(folder), str(text), str(output)], check=False)
     assert done.returncode == -signal.SIGKILL and not output.exists()
@@ -366,7 +358,9 @@ def test_a_process_that_is_killed_is_continued_to_the_same_bytes(begin, whole, f
 
 
 @pytest.mark.parametrize("order", ["input", "uncertain"])
-def test_several_processes_write_the_bytes_of_one(begin, whole, tmp_path, monkeypatch, order):
+def test_several_processes_write_the_bytes_of_one(
+    begin: Any, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
     forked = multiprocessing.get_context("fork")  # torch is imported once, not three times
     monkeypatch.setattr(multiprocessing, "get_context", lambda kind: forked)
     expected, one = whole(threads=1, order=order)

@@ -14,8 +14,9 @@ from crossner_cli.data.labelled import read_labelled
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import illegal_positions
 from crossner_cli.data.text import segment
-from crossner_cli.engine.devices import Engine, start_engine
+from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Predict
 from crossner_cli.prediction import inputs
 from crossner_cli.run.directory import RunDirectory
@@ -58,7 +59,9 @@ def test_a_line_of_text_becomes_an_object_and_blank_lines_too(predicted: Predict
     assert "thing" not in result["entities"]
 
 
-def test_tags_are_those_of_the_tagger_whatever_the_chunks(predicted, tagger, engine):
+def test_tags_are_those_of_the_tagger_whatever_the_chunks(
+    predicted: Predicted, tagger: LinearTagger, engine: Engine
+) -> None:
     result, out = predicted("\n".join(MANY_LINES).encode())
     assert [json.loads(line)["text"] for line in out] == MANY_LINES
     assert result["sentences"] > 2 * inputs.CHUNK_SENTENCES
@@ -113,23 +116,6 @@ def test_entities_that_score_too_low_are_left_out_and_counted(predicted: Predict
             predicted(data, min_score=[value])
 
 
-@pytest.mark.parametrize("output_format", ["conll", "brat", "html", "parquet", "spacy"])
-def test_files_without_documents_are_whole(predicted: Predicted, tmp_path: Path, output_format: str) -> None:
-    if output_format in ("parquet", "spacy"):
-        pytest.importorskip("pyarrow" if output_format == "parquet" else "spacy")
-    output = tmp_path / f"tagged.{output_format}"
-    assert predicted(b"", format=output_format, output=output)[0]["documents"] == 0
-    assert output.is_dir() == (output_format == "brat")
-    if output_format == "parquet":
-        from pyarrow import parquet
-
-        assert parquet.read_table(output).num_rows == 0
-    if output_format == "spacy":
-        from spacy.tokens import DocBin
-
-        assert len(DocBin().from_bytes(output.read_bytes())) == 0
-
-
 def test_what_predict_wrote_can_be_predicted_again_sentence_by_sentence(predicted: Predicted) -> None:
     _, once = predicted(b"Anna met Peter in London. They visited Paris.\n\nParis of the x-ray")
     assert [len(json.loads(line)["sentences"]) for line in once] == [2, 0, 1]
@@ -167,7 +153,9 @@ def test_skipped_lines_are_counted_and_their_places_told(folder: Path, engine: E
     assert told[-1] == f"bad line skipped: 7 (first: {', '.join(f'{source}:{number}' for number in range(2, 7))})"
 
 
-def test_scores_are_probabilities_if_the_tagger_is_calibrated(tagger, predicted, tmp_path):
+def test_scores_are_probabilities_if_the_tagger_is_calibrated(
+    tagger: LinearTagger, predicted: Predicted, tmp_path: Path
+) -> None:
     calibration = Calibration(0.5, -1.0, 10, 5)
     save_tagger(tagger, tmp_path / "calibrated", calibration=calibration.to_json())
     data = b"Anna met Peter in London and Paris\n" * 3
@@ -195,14 +183,6 @@ def test_a_reader_that_goes_away_ends_the_work(folder: Path, engine: Engine, tmp
     assert stdin.tell() < 100 * len(b"Anna met Peter\n")
 
 
-def test_several_processes_need_the_cpu(tmp_path: Path) -> None:
-    engine = start_engine(Predict(device="cpu", threads=1))
-    engine.on_cpu = False
-    with pytest.raises(CrossNERError, match="--workers 2 needs the CPU") as caught:
-        exhaust(predict(RunDirectory(tmp_path), Predict(workers=2), engine))
-    assert "--gpus 0,1" in caught.value.hint
-
-
 def test_columns_of_parquet_pass_through_and_other_keys_become_json(predicted: Predicted, tmp_path: Path) -> None:
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pyarrow.table({"id": list(range(60)), "text": [f"Anna {n}" for n in range(60)], "tags": [1] * 60})
@@ -218,7 +198,9 @@ def test_columns_of_parquet_pass_through_and_other_keys_become_json(predicted: P
     assert given[:3] == ['{"id": 7}', None, '{"id": 0}']
 
 
-def test_a_folder_of_csv_and_text_is_tagged_and_each_document_says_where_it_is_from(predicted, tmp_path):
+def test_a_folder_of_csv_and_text_is_tagged_and_each_document_says_where_it_is_from(
+    predicted: Callable[..., tuple[dict[str, Any], list[str]]], tmp_path: Path
+) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text('id,body\n7,"Anna met\nPeter."\n8,Bye.\n')
     (tmp_path / "in" / "b.txt").write_text("Anna\n")

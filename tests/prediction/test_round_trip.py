@@ -85,7 +85,9 @@ def test_every_format_that_is_written_and_read_is_tried_here() -> None:
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=40, deadline=None)
 @given(documents=st.lists(tagged_documents(), min_size=1, max_size=3))
-def test_a_data_set_in_any_format_reads_back_the_same(name, documents, tmp_path_factory):
+def test_a_data_set_in_any_format_reads_back_the_same(
+    name: str, documents: list[TaggedDocument], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     if name in ("parquet", "spacy"):
         pytest.importorskip("pyarrow" if name == "parquet" else "spacy")
     folder = tmp_path_factory.mktemp("data")

@@ -39,18 +39,3 @@ def test_sentences_are_mirrored_in_training_unless_most_is_padding():
     assert not is_faster_mirrored(values, torch.arange(9) < torch.tensor([[7], [1]]))
     with torch.no_grad():
         assert not is_faster_mirrored(values, half)
-
-
-def test_values_are_dropped_between_the_layers_of_a_bilstm_in_training_only():
-    torch.manual_seed(1)
-    lstm, mask, read = BiLSTM(3, 4, 2, 0.5), torch.ones(2, 5, dtype=torch.bool), []
-    lstm.between.register_forward_hook(lambda module, inputs, output: read.append(inputs[0].shape[-1]))
-    mask[1, 4] = False
-    values = torch.randn(2, 5, 3)
-    lstm.train()
-    assert not torch.equal(lstm(values, mask), lstm(values, mask))
-    assert read == [8, 8], "the states of the first layer once a pass, the vectors read never"
-    lstm.eval()
-    assert torch.equal(lstm(values, mask), lstm(values, mask))
-    with torch.no_grad():
-        torch.testing.assert_close(lstm(values, mask), lstm(values, mask))

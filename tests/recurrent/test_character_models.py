@@ -37,9 +37,6 @@ SMALL |= {"device": "cpu", "threads": 1, "precision": "fp32"}
 SOME = [["ab", "ba."], ["ba"], ["ab", "ab", "b"], ["a" * 60]] * 3
 
 
-# Models
-
-
 def make_models(folder: Path, rows: int, window: int) -> tuple[StringLanguageModels, CharacterStream]:
     record = exhaust(write_character_stream({"target": SOME}, folder, held_out=0.0, window=window))
     torch.manual_seed(2)
@@ -64,7 +61,9 @@ def test_states_go_on_from_window_to_window_as_if_rows_were_read_whole(tmp_path:
     assert models.units(batches[0]) == {"forward": 24, "backward": 24}
 
 
-def test_gradients_reach_both_models_and_stop_at_the_window_and_held_out_losses_leave_the_states(tmp_path):
+def test_gradients_reach_both_models_and_stop_at_the_window_and_held_out_losses_leave_the_states(
+    tmp_path: Path,
+) -> None:
     models, stream = make_models(tmp_path, rows=2, window=8)
     before = models.states.clone()
     first, second = (held_out_losses(models, stream, torch.device("cpu")) for _ in range(2))
@@ -78,9 +77,6 @@ def test_gradients_reach_both_models_and_stop_at_the_window_and_held_out_losses_
     held_out_losses(models, stream, torch.device("cpu"))
     assert torch.equal(models.states, before)
     assert all(value.grad is not None and value.grad.any() for value in models.parameters())
-
-
-# The stage
 
 
 def crossner(*arguments: str, code: int = 0) -> str:
@@ -179,8 +175,3 @@ def test_perplexity_falls_and_a_tagger_names_the_stage(run: RunDirectory) -> Non
     assert list(manifest["inputs"]) == ["prepare-data/corpus/domain.txt", "prepare-data/source/train.jsonl"]
     path.write_text(json.dumps({**manifest, "inputs": {"prepare-data/corpus/domain.txt": "of other data"}}))
     assert "were trained on other data" in tag("finetune", "bilstm-crf", "y", "strings")
-
-
-def test_the_learning_rate_is_that_of_what_is_trained() -> None:
-    rates = [Dapt(), Dapt(encoder="strings"), Dapt(encoder="strings", learning_rate=0.5)]
-    assert [options.peak_learning_rate for options in rates] == [1e-4, 5e-3, 0.5]

@@ -37,9 +37,6 @@ def stock_of(parameters: list[Tensor]) -> BiLSTM:
     return layer
 
 
-# The formula
-
-
 def test_each_parameter_is_the_sum_over_both_vectors():
     generator = ParameterGenerator([(2, 3), (4,)], 1.0, domains=2, domain_size=3, tasks=3, task_size=2)
     for domain, task in itertools.product(range(2), range(3)):
@@ -51,6 +48,25 @@ def test_each_parameter_is_the_sum_over_both_vectors():
                     for v, u in itertools.product(range(2), range(3))
                 )
                 torch.testing.assert_close(found[place], expected)
+
+
+def test_one_hot_vectors_choose_among_four_separate_layers():
+    """Not only what is read: an update of one pair leaves the other three as they are."""
+    layer, (values, mask) = make_layer(domain_size=2, task_size=2), some_words()
+    with torch.no_grad():
+        layer.generator.domain_vectors.copy_(torch.eye(2))
+        layer.generator.task_vectors.copy_(torch.eye(2))
+    for domain, task in itertools.product(range(2), repeat=2):
+        separate = stock_of([weight[..., task, domain] for weight in layer.generator.weights])
+        layer.zero_grad()
+        found, expected = layer(values, mask, domain, task), separate(values, mask)
+        torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+        found.square().sum().backward()
+        expected.square().sum().backward()
+        for weight, own in zip(layer.generator.weights, separate.lstm.parameters(), strict=True):
+            expected_gradient = torch.zeros_like(weight)
+            expected_gradient[..., task, domain] = own.grad
+            torch.testing.assert_close(weight.grad, expected_gradient, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("without", ["task", "domain"])
@@ -68,7 +84,20 @@ def test_without_vectors_of_one_kind_they_are_the_number_one(without):
             torch.testing.assert_close(found, weight.flatten(-2) @ chosen)
 
 
-# The start
+def test_generated_parameters_start_with_the_variance_of_an_ordinary_lstm():
+    """Given the vectors, the variance is |I^T|^2 |I^D|^2 / (3 h); over many draws of them it is 1 / (3 h)."""
+    hidden = 20
+    generator = ParameterGenerator([(100, 200)], hidden**-0.5, domain_size=8, task_size=8)
+    scales = []
+    for seed in range(300):
+        torch.manual_seed(seed)
+        fresh = ParameterGenerator([], 1.0, domain_size=8, task_size=8)
+        scales.append((fresh.domain_vectors.square().sum() * fresh.task_vectors.square().sum()).item())
+        if seed < 5:
+            generator.domain_vectors, generator.task_vectors = fresh.domain_vectors, fresh.task_vectors
+            variance = generator(0, 0)[0].var().item()
+            assert variance == pytest.approx(scales[-1] / (3 * hidden), rel=0.03)
+    assert sum(scales) / len(scales) == pytest.approx(1, rel=0.1)
 
 
 def test_sizes_are_those_of_the_paper():
@@ -118,6 +147,26 @@ def test_the_layer_is_an_ordinary_one_with_the_generated_parameters_in_values_an
         torch.testing.assert_close(value.grad, own.grad, atol=1e-5, rtol=1e-5)
 
 
+def test_gradients_reach_the_vectors_and_are_those_of_differences():
+    layer, (values, mask) = make_layer().double(), some_words()
+    values = values.detach().double()
+
+    def total() -> Tensor:
+        return run_bilstm(layer.generator(1, 1), values, mask).square().sum()
+
+    total().backward()
+    for name, value in layer.named_parameters():
+        assert value.grad is not None
+        place = tuple(int(size) - 1 for size in value.shape)  # of domain 1 and task 1 in the vectors
+        outcomes = []
+        for sign in (1, -1):
+            with torch.no_grad():
+                value[place] += sign * 1e-6
+                outcomes.append(float(total()))
+                value[place] -= sign * 1e-6
+        assert float(value.grad[place]) == pytest.approx((outcomes[0] - outcomes[1]) / 2e-6, rel=1e-4), name
+
+
 @pytest.mark.parametrize("without", [None, "task", "domain"])
 def test_gradients_of_shared_passes_are_those_of_separate_ones(without):
     """Also on top of gradients that are there, and where a pair is read twice."""
@@ -133,9 +182,6 @@ def test_gradients_of_shared_passes_are_those_of_separate_ones(without):
         gradients.append([values.grad, *(value.grad for value in layer.parameters())])
     for separate, shared in zip(*gradients, strict=True):
         torch.testing.assert_close(shared, separate, atol=1e-5, rtol=1e-4)
-
-
-# Precision and cache
 
 
 def test_the_layer_runs_in_full_precision_under_autocast():

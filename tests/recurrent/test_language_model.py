@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossner_cli.recurrent.language_model import SampledSoftmax, draw_distinct, language_model_loss
+from crossner_cli.recurrent.language_model import SampledSoftmax, draw_distinct, expected_counts, language_model_loss
 
 WORDS, SIZE = 12, 4
 
@@ -64,14 +64,6 @@ def test_drawn_words_are_distinct_and_exist(words, count):
         assert set(ranks.tolist()) <= set(range(words))
 
 
-def test_tries_are_those_until_the_last_new_word_was_met(monkeypatch):
-    told = torch.tensor([1, 1, 4, 1, 4, 2, 9, 3], dtype=torch.float64)  # ranks 0, 0, 3, 0, 3, 1, 8, 2
-    monkeypatch.setattr(torch, "rand", lambda *_, **__: (told.log() + 1e-9) / math.log(11))
-    for count, (ranks, tries) in {1: ([0], 1), 2: ([0, 3], 3), 3: ([0, 3, 1], 6), 5: ([0, 3, 1, 8, 2], 8)}.items():
-        found, needed = draw_distinct(10, count)
-        assert (found.tolist(), needed) == (ranks, tries)
-
-
 def test_words_are_drawn_log_uniformly_over_their_ranks():
     torch.manual_seed(1)
     words, draws = 6, 4000
@@ -81,6 +73,16 @@ def test_words_are_drawn_log_uniformly_over_their_ranks():
     torch.testing.assert_close(torch.bincount(firsts[:, 0], minlength=words) / draws, one_try, atol=0.03, rtol=0)
     then = sum(one_try[rank] * one_try / (1 - one_try[rank]) * (torch.arange(words) != rank) for rank in range(words))
     torch.testing.assert_close(torch.bincount(firsts[:, 1], minlength=words) / draws, then, atol=0.03, rtol=0)
+
+
+@pytest.mark.parametrize("words", [2, 50, 400_000])
+@pytest.mark.parametrize("tries", [1, 60, 10**7])
+def test_expected_counts_are_probabilities_that_fall_with_the_rank(words, tries):
+    expected = expected_counts(words, torch.arange(words), tries)
+    assert bool(((expected > 0) & (expected <= 1)).all())
+    assert bool((expected[1:] <= expected[:-1]).all())
+    if tries == 1:
+        assert float(expected.double().sum()) == pytest.approx(1, rel=1e-4)
 
 
 def test_words_are_ranked_by_falling_frequency_and_ties_by_number_and_ranks_are_saved():

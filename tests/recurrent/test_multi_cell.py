@@ -2,13 +2,14 @@
 
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
 
-from crossner_cli.recurrent.multi_cell import MultiCellLSTM
+from crossner_cli.recurrent.multi_cell import MultiCellLSTM, Order
+from crossner_cli.recurrent.multi_cell_recurrence import Recurrence, StepRecord
 
 WIDTH, HIDDEN = 3, 4
 EVERY = [0, 1, 2, 3]
@@ -88,6 +89,18 @@ def test_values_and_gradients_are_those_of_the_equations(cells: list[int], atten
         torch.testing.assert_close(one, other)
 
 
+def test_gradients_pass_the_check_by_differences() -> None:
+    layer, (words, mask) = make_layer(cells=2), some_words()
+    values = [words[1:, :2].requires_grad_(), *(value.detach().requires_grad_() for value in layer.parameters())]
+    names = [name for name, _ in layer.named_parameters()]
+
+    def states(words: Tensor, *weights: Tensor) -> Any:
+        arguments = words, mask[1:, :2], torch.tensor([1, 0]), 1
+        return torch.func.functional_call(layer, dict(zip(names, weights, strict=True)), arguments)[:3]
+
+    assert torch.autograd.gradcheck(states, values, fast_mode=True)
+
+
 def test_padding_changes_nothing_and_permuting_cells_permutes_their_contents_alone() -> None:
     layer, (words, mask) = make_layer(), some_words()
     alone = run(layer, words[1:2, :3], mask[1:2, :3], [0, 1])
@@ -101,24 +114,61 @@ def test_padding_changes_nothing_and_permuting_cells_permutes_their_contents_alo
     torch.testing.assert_close(padded.attention[..., [1, 0]], swapped.attention)
 
 
-def test_in_bf16_only_products_are_rounded() -> None:
-    torch.manual_seed(2)
-    layer, words, mask = MultiCellLSTM(30, 20, 4), torch.randn(4, 12, 30), torch.ones(4, 12, dtype=torch.bool)
-    found, gradients = [], []
-    for in_bf16 in (False, True):
+def memories_of(layer: MultiCellLSTM) -> tuple[Tensor, Tensor, Tensor]:
+    """The c before and after each step but the last, (2, W - 1, B, H), and c_k, (2, W - 1, B, l, H)."""
+    words, mask = some_words()
+    weights = layer._weight(torch.tensor(EVERY), torch.double), layer.query[0], layer.key[0], layer.score[0]
+    hidden, _, cells = Recurrence.apply(words, *weights, Order.from_mask(mask).words, len(EVERY))
+    last = StepRecord(*hidden.grad_fn.saved_tensors[: len(StepRecord._fields)]).memory_before
+    return last[:, :-1], last[:, 1:], cells[:, :-1].detach()
+
+
+def test_the_memory_lies_between_its_last_value_and_the_cells_and_closed_gates_leave_it() -> None:
+    before, after, cells = memories_of(make_layer())
+    every = torch.cat([before[:, :, :, None], cells], dim=3)
+    assert (every.amin(dim=3) - 1e-12 <= after).all() and (after <= every.amax(dim=3) + 1e-12).all()
+    assert (after - before).abs().min() > 0
+    for name in ("type_gate", "shared_gates"):
+        layer = make_layer()
+        with torch.no_grad():
+            getattr(layer, name)[..., -1, :HIDDEN] = -1e6
+        before, after, cells = memories_of(layer)
+        assert torch.equal(before, after)
+        assert (cells == before[:, :, :, None]).all() == (name == "type_gate")
+
+
+def test_reading_backward_swaps_the_halves_where_both_directions_have_equal_weights() -> None:
+    layer, (words, _) = make_layer(), some_words()
+    with torch.no_grad():
+        for name, parameter in layer.named_parameters():
+            by_direction = parameter if name.startswith("shared") else parameter.transpose(0, 1)
+            by_direction[1] = by_direction[0]
+    mask = torch.ones(3, 5, dtype=torch.bool)
+    one, other = run(layer, words, mask, [0, 1]).hidden, run(layer, words.flip(1), mask, [0, 1]).hidden
+    torch.testing.assert_close(one[..., :HIDDEN].flip(1), other[..., HIDDEN:])
+
+
+def test_what_is_not_read_or_not_trained_gets_no_gradient() -> None:
+    layer, (words, mask) = make_layer(), some_words()
+    found = []
+    for trained in (True, False):
         layer.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16, enabled=in_bf16):
-            found.append(run(layer, words.bfloat16() if in_bf16 else words.bfloat16().float(), mask))
-        torch.stack([value.square().sum() for value in found[-1]]).sum().backward()
-        gradients.append([value.grad.flatten() for value in layer.parameters()])
-    assert {value.dtype for value in found[1]} == {torch.float32}
-    for one, other in zip(*found, strict=True):
-        assert not torch.equal(one, other) and (one - other).abs().max() < 0.02
-    for one, other in zip(*gradients, strict=True):
-        assert torch.cosine_similarity(one, other, dim=0) > 0.999
+        sum(value.sum() for value in run(layer, words.requires_grad_(trained), mask, [0, 2])).backward()
+        found.append([value.grad.clone() for value in layer.parameters()])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+    for weight in (layer.type_gate, layer.type_candidate):
+        assert weight.grad[[0, 2]].any() and not weight.grad[[1, 3]].any()
+    assert not layer.query.grad[1].any() and layer.query.grad[0].any()
+    layer.zero_grad()
+    run(layer, words, mask, [2]).hidden.square().sum().backward()
+    for name in ("query", "key", "score", "shared_candidate"):  # with one cell attention says nothing
+        assert getattr(layer, name).grad.abs().max() < 1e-15
+    assert layer.shared_gates.grad.any()
 
 
-def test_the_loop_it_is_timed_against_gives_the_same_and_every_side_is_timed(monkeypatch, capsys):
+def test_the_loop_it_is_timed_against_gives_the_same_and_every_side_is_timed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     import recurrence_speed
 

@@ -5,29 +5,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 from builders.files import write_names
 
 from crossner_cli.data.names import read_names
-from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, read_settings
 from crossner_cli.recurrent.raw_inputs import (
     Dictionary,
-    RawInputs,
-    count_words,
     find_tasks,
     narrow_tasks,
     read_dictionary,
     read_raw,
 )
-from crossner_cli.recurrent.raw_text import RawSentences
-from crossner_cli.recurrent.word_reader import Vocabulary, WordInputs, WordReader
 
-READER = WordReader(Vocabulary(("Anna", "sang", "Abba")), WordInputs(characters="none"), None)
 TYPES = ("artist", "song")
-MIXED = ("Abba\tartist", "Dancing Queen\tsong", "Paris\tcity", "Prince\tartist", "Prince\tsong")
 
 
 def settings_of(method: str, *texts: str) -> Any:
@@ -80,19 +72,6 @@ def test_a_dictionary_that_can_label_nothing_is_refused(tmp_path, line, tasks, p
         read_dictionary(prepared, "multi-cell-lstm", settings, settings.task_names)
 
 
-def test_names_that_can_label_and_those_in_the_text_are_counted(tmp_path: Path) -> None:
-    names = read_names([write_names(tmp_path, *MIXED)])
-    assert Dictionary(names, TYPES).describe() == (
-        "dictionary: 1 of 4 names have one type, of artist, song and are of one word: these label words of raw text"
-    )
-    dictionary = Dictionary(read_names([write_names(tmp_path, "Dancing Queen\tsong")]), TYPES, phrases=True)
-    assert dictionary.describe_in({"Dancing": 2, "Queen": 1}).endswith("raw text; the words of 1 are in it")
-    for counts in ({}, {"Dancing": 2}, {"dancing": 2, "queen": 1}):
-        with pytest.raises(CrossNERError, match="none of its 1 names .* is in the raw text") as caught:
-            dictionary.describe_in(counts)
-        assert "in the same case" in caught.value.hint
-
-
 def test_each_domain_reads_its_own_raw_text_with_the_given_names_and_cut_off(tmp_path: Path) -> None:
     for role, line in (("target", "Abba"), ("source", "Anna sang")):
         (tmp_path / role).write_text(f"{line}\n")
@@ -111,23 +90,6 @@ def test_each_domain_reads_its_own_raw_text_with_the_given_names_and_cut_off(tmp
     assert first == {"target": [("Abba",)], "source": [("Anna", "sang")]}
     assert raw.domains == {"target": "songs", "source": "news"}
     assert read_raw(prepared, settings, ("target-ner",), {}, None) is None
-
-
-@pytest.mark.parametrize(
-    ("lm_text", "tasks", "counts"),
-    [
-        ("labelled", "source-ner,source-lm,target-lm", [1 + 2, 2, 2, 0]),
-        ("raw", "source-ner,source-lm,target-lm", [1 + 1, 1, 1, 0]),
-        ("labelled", "source-ner,target-lm", [1 + 1, 1, 1, 0]),
-    ],
-)
-def test_labelled_sentences_are_counted_where_a_language_model_reads_them(lm_text, tasks, counts) -> None:
-    told: list[torch.Tensor] = []
-    tagger: Any = SimpleNamespace(encoder=SimpleNamespace(reader=READER), set_word_counts=told.append)
-    tagger.hyper = SimpleNamespace(task_names=tuple(tasks.split(",")), lm_text=lm_text)
-    raw = RawInputs({"target": RawSentences([("sang", "Anna", "wept")])})
-    count_words(tagger, {"source": [Sentence(("Anna", "sang"))]}, raw)
-    assert told[0].tolist() == counts
 
 
 def test_a_stage_trains_the_tasks_of_the_domains_it_reads_and_notes_those_it_leaves_out() -> None:

@@ -47,7 +47,9 @@ words = st.lists(st.text("abcdeinorstAB.Ж", min_size=1, max_size=6), min_size=1
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(words, min_size=1, max_size=3), st.sampled_from([(1, None), (2, 3)]))
-def test_a_word_is_the_state_behind_it_and_the_backward_state_before_it(sentences, shape):
+def test_a_word_is_the_state_behind_it_and_the_backward_state_before_it(
+    sentences: list[list[str]], shape: tuple[int, int | None]
+) -> None:
     encoder = make_encoder(*shape)
     found = encoder(*encoder.number(sentences))
     forward, backward = encoder.models
@@ -87,7 +89,7 @@ def test_files_that_do_not_fit_are_refused(folder: Path) -> None:
     (folder / "strings.json").write_text(json.dumps(CHARACTERS[1:]))
     with pytest.raises(CrossNERError, match=f"lists {len(CHARACTERS) - 1} characters, and the forward model"):
         load_string_encoder(folder)
-    for content, said in (("{}", "no JSON list"), ("[", "cannot be read")):
+    for content, said in (("{}", "not a JSON list"), ("[", "cannot be read")):
         (folder / "strings.json").write_text(content)
         with pytest.raises(CrossNERError, match=said):
             load_string_encoder(folder)

@@ -134,18 +134,6 @@ def test_a_word_is_not_taken_for_a_longer_one_that_begins_with_it(read) -> None:
     assert as_table(read(content, ".", "New", "windows")) == {"New": [4, 4], "windows": [6, 6]}
 
 
-@pytest.mark.parametrize("order", [1, -1])
-def test_forms_are_preferred_in_one_order_whatever_the_order_of_the_file(read, order) -> None:
-    forms = ["MP3", "mp3", "MP0", "mp0"]
-    for best in range(4):
-        table = {"other": [9.0, 9.0]} | {
-            form: [float(number), 0.0] for number, form in enumerate(forms) if number >= best
-        }
-        vectors = read(glove(dict(list(table.items())[::order])), "MP3")
-        assert as_table(vectors) == {"MP3": [best, 0]}
-    assert read(b"other 9 9\n", "MP3").words == ()
-
-
 def test_words_that_no_file_can_hold_are_missing_and_what_is_repeated_or_undecodable_is_counted(read) -> None:
     content = b"the 1 1\n 2 2\n\n\xed\xa0\x80 3 3\n"
     vectors = read(content, "", "\ud800", "a\nb", "the")
@@ -258,9 +246,3 @@ def test_a_large_file_is_not_held_in_memory(tmp_path, kind) -> None:
     command = [sys.executable, "-c", textwrap.dedent(MEASURE), str(tmp_path / "small"), str(tmp_path / "large")]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert int(output) < 20_000  # KiB
-
-
-def test_blank_lines_behind_a_header_do_not_make_text_binary(read) -> None:
-    for end in (b"\n", b"\r\n"):
-        lines = [b"2 3", b"", b"the 1 2 3", b"of 4 5 6", b""]
-        assert as_table(read(end.join(lines), "the", "of")) == {"the": [1, 2, 3], "of": [4, 5, 6]}

@@ -11,14 +11,12 @@ from torch import Tensor
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.names import VOCABULARY
 from crossner_cli.encoders.start import Start
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, method_names
 from crossner_cli.options import Finetune
-from crossner_cli.recurrent.characters import CharacterCNN
 from crossner_cli.recurrent.vector_files import read_vectors
 from crossner_cli.recurrent.word_encoder import WordEncoder
 from crossner_cli.recurrent.word_reader import KnownWords, Vocabulary, WordInputs, collect_vocabulary
@@ -69,26 +67,6 @@ def test_a_word_has_its_row_or_that_of_its_lower_cased_form_or_the_unknown_one()
     assert 180 < unknown[::2].sum() < 320 and not unknown[1::2].any()
     (vectors,), _ = read(encoder.eval(), ("anna",))
     assert not torch.equal(vectors[0], encoder.unknown)
-
-
-def test_inputs_that_leave_nothing_to_read_are_refused():
-    for settings, told in (
-        ({"words": "none", "characters": "none"}, "nothing to read"),
-        ({"word_size": 0}, "word_size"),
-        ({"character_size": 0}, "character_size"),
-    ):
-        with pytest.raises(CrossNERError, match=told):
-            WordInputs(**settings)  # type: ignore[arg-type]
-
-
-def test_words_and_ngrams_are_known_by_what_is_met_more_than_once_or_has_a_vector(vector_file):
-    sentences = [Sentence(("Paris", "met", "Anna")), Sentence(("the", "Anna", "hat"))]
-    inputs = WordInputs(characters="ngrams")
-    vectors = read_vectors(vector_file, ["Paris", "met"])
-    assert collect_vocabulary(sentences, inputs).rare == {"Paris", "met", "the", "hat"}
-    assert collect_vocabulary(sentences, inputs, vectors).rare == {"the", "hat"}, "a vector is learnt from elsewhere"
-    ngrams = collect_vocabulary([Sentence(("hat", "that", "sin")), Sentence(("hat",))], inputs).ngrams
-    assert {"2gram-ha", "3gram-hat"} <= set(ngrams) and not any("sin" in key or "si" in key for key in ngrams)
 
 
 def test_given_vectors_are_looked_up_by_case_and_counted(vector_file):
@@ -184,25 +162,6 @@ def test_a_saved_tagger_of_words_predicts_the_same_and_as_a_start_learns_new_wor
         assert torch.equal(new.encoder.words.weight[:2], tagger.encoder.words.weight)
 
 
-def test_a_start_hands_its_vectors_on_whatever_their_width(tmp_path, engine):
-    """``finetune --start-from`` need not repeat embeddings; frozen vectors stay those of the file."""
-    path = tmp_path / "vectors.txt"
-    path.write_text("anna 1 2 3\nparis 4 5 6\n")
-    inputs = WordInputs(words="frozen", characters="ngrams", character_size=7)
-    vectors = read_vectors(path, ["anna", "paris", "nobody"])
-    encoder = WordEncoder(collect_vocabulary(KNOWN, inputs, vectors), inputs, vectors=vectors)
-    encoder.save(tmp_path)
-    start = Start("source", tmp_path, "")
-    assert start.holds(VOCABULARY) and not start.has_transformer
-    design = design_tagger(tmp_path, "bilstm-crf", ["words=frozen", "characters=ngrams"])
-    known = KnownWords(collect_vocabulary([Sentence(("new", "anna"))], inputs, has_vectors=start.holds(VOCABULARY)))
-    tagger, carried = start_tagger(start, design, TAG_SET, 1, engine, known)
-    assert tagger.encoder.words.weight.tolist() == [[1, 2, 3], [4, 5, 6]]
-    assert tagger.encoder.vocabulary.words == ("anna", "paris")
-    assert torch.equal(tagger.encoder.characters.table.weight[:3], encoder.characters.table.weight[:3])
-    assert carried.loaded == len(encoder.own_tensors())
-
-
 @pytest.mark.parametrize("words", ["frozen", "trained"])
 def test_words_that_the_start_knows_are_not_hidden_though_they_are_met_once(vector_file, engine, words, tmp_path):
     design = design_tagger(tmp_path, "bilstm-crf", [f"words={words}", "lstm_size=8"])
@@ -218,34 +177,6 @@ def test_words_that_the_start_knows_are_not_hidden_though_they_are_met_once(vect
     vocabulary = onward.encoder.vocabulary
     hidden = {word for word, is_rare in zip(vocabulary.words, onward.encoder.rare[1:].tolist(), strict=True) if is_rare}
     assert hidden == ({"Bob"} if words == "trained" else set())
-
-
-@pytest.mark.parametrize("characters", ["cnn", "ngrams"])
-def test_digits_are_read_as_zeros_in_words_and_characters_where_told_so(characters):
-    sentences = [Sentence(("In", "1999", "A-4", "B٣")), Sentence(("2001", "1999"))]
-    inputs = WordInputs(characters=characters, digits="zeros", input_dropout=0.0)
-    vocabulary = collect_vocabulary(sentences, inputs)
-    assert vocabulary.words == ("0000", "A-0", "B0", "In") and vocabulary.rare == {"A-0", "B0", "In"}
-    encoder = WordEncoder(vocabulary, inputs).eval()
-    (vectors,), _ = read(encoder, ("1999", "2024", "0000", "A-7", "A-0", "1"))
-    assert torch.equal(vectors[0], vectors[1]) and torch.equal(vectors[1], vectors[2])
-    assert torch.equal(vectors[3], vectors[4]) and encoder.reader.unknown_words == 1  # of one digit
-    kept = WordInputs(characters=characters, input_dropout=0.0)
-    encoder = WordEncoder(collect_vocabulary(sentences, kept), kept).eval()
-    (vectors,), _ = read(encoder, ("1999", "2001"))
-    assert not torch.equal(vectors[0], vectors[1]) and "1999" in encoder.vocabulary.words
-
-
-def test_a_filter_gives_its_largest_value_over_the_characters_of_the_word_alone():
-    torch.manual_seed(2)
-    layer = CharacterCNN(5, 7)
-    characters = torch.tensor([[1, 2, 3, 0, 0], [4, 5, 1, 2, 3]])
-    mask = torch.tensor([[True, True, True, False, False], [True] * 5])
-    found = layer(characters, mask)
-    for row, length in enumerate((3, 5)):
-        vectors = layer.table(characters[row, :length]).T[None]
-        alone = torch.nn.functional.conv1d(vectors, layer.convolution.weight, layer.convolution.bias, padding=1)
-        torch.testing.assert_close(found[row], alone[0].amax(dim=1))
 
 
 def test_a_stream_of_words_is_read_in_constant_memory(monkeypatch):

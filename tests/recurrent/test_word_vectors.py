@@ -35,22 +35,6 @@ def test_what_the_file_writes_in_the_place_of_words_becomes_words_of_the_same_ve
     assert as_table(wider.include_written_forms()) == as_table(wider)
 
 
-def test_the_description_says_how_many_words_were_found_and_what_was_odd(read) -> None:
-    content = b"9 2\nthe 1 1\nthe 2 2\np\xff 3 3\nparis 4 4\n00 5 5\n"
-    vectors = read(content, "the", "Paris", "47", "nowhere")
-    assert vectors.describe() == (
-        "vectors: 2 values, 3 of 4 words found (75.0 %); 9 vectors announced, 5 there; 1 repeated (the first counts); "
-        "1 not UTF-8 (skipped)"
-    )
-    assert vectors.rows[vectors.index["the"]].tolist() == [1, 1]
-    assert read(b"the 1 1\n").describe() == "vectors: 2 values, 0 of 0 words found (0.0 %)"
-    assert read(b"the 1 1\n", "x").rows.shape == (0, 2)
-    words = [f"w{number}" for number in range(5000)]
-    content = b"".join(word.encode() + b" 1 1\n" for word in words)
-    assert "5,000 of 5,001 words found (99.9 %)" in read(content, *words, "nowhere").describe(), "not complete"
-    assert "5,000 of 5,000 words found (100.0 %)" in read(content, *words).describe()
-
-
 def test_keys_are_the_grams_of_begin_characters_and_end() -> None:
     pairs, triples = ["2gram-#BEGIN#a", "2gram-ab", "2gram-b#END#"], ["3gram-#BEGIN#ab", "3gram-ab#END#"]
     assert character_ngrams("ab") == [*pairs, *triples, "4gram-#BEGIN#ab#END#"]

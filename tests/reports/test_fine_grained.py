@@ -12,7 +12,6 @@ from builders.analyses import FIRST, NASTY, SECOND, analyse, evaluate, evaluatio
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.evaluation.buckets import KnownText
 from crossner_cli.evaluation.fine_grained import Tagging, analyse_taggings
-from crossner_cli.reports import error_page
 from crossner_cli.reports.blocks import Line, Table
 from crossner_cli.reports.error_page import TEMPLATES, write_reports
 from crossner_cli.reports.fine_grained import fine_grained_blocks
@@ -130,13 +129,6 @@ def test_the_page_escapes_everything_and_marks_every_entity(tmp_path):
     for name in ("model", "kind", "entity-type", "words", "count", "filters"):
         assert sum(each.get("id") == name for _, each in parsed.elements) == 1
         assert f'get("{name}")' in SCRIPT
-
-
-def test_of_many_sentences_the_page_shows_those_with_errors_first(tmp_path, monkeypatch):
-    monkeypatch.setattr(error_page, "SENTENCES", 2)
-    text = page_of(tmp_path, ["O O O O O O O", "B-person O B-place O", "O O O", "O O O O O"], labels=("model",))
-    assert "2 of 4 sentences, those with errors first." in text
-    assert re.findall(r'<span class="faint">(\d+)</span>', text) == ["1", "4"]
 
 
 def test_the_page_begins_with_every_model_the_headlines_and_the_warnings(tmp_path):

@@ -9,7 +9,6 @@ import pytest
 from builders.runs import damage, make_run, random_gold, write_evaluation, write_manifest, write_tagger
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.contract import method_names
 from crossner_cli.reports.published import PAPERS, RELABELLED, ROW, read_published
 from crossner_cli.reports.runs import Provenance, read_runs
 
@@ -66,14 +65,6 @@ def test_taggers_that_two_stages_scored_alike_count_once_and_anew_where_they_wer
     assert labels(run) == ["one", "two", "one"]
 
 
-def test_a_run_that_is_named_twice_counts_once_by_whatever_path(tmp_path, monkeypatch):
-    run = make_run(tmp_path / "run", {"linear": {"1": 0.3}})
-    (tmp_path / "link").symlink_to(run)
-    monkeypatch.chdir(tmp_path)
-    for names in (("run", "link"), ("run", "run/evaluate"), ("run/evaluate", "link"), (run, "run", "link/evaluate")):
-        assert len(labels(*map(Path, names))) == 1, names
-
-
 def test_a_place_that_is_no_run_or_a_broken_one_is_refused(tmp_path: Path) -> None:
     for place in (tmp_path / "missing", tmp_path):
         with pytest.raises(CrossNERError, match="holds no finished stage"):
@@ -108,18 +99,3 @@ def test_every_number_names_its_encoder_and_means_are_those_of_the_five_domains(
     assert means >= 40
     by_type = read_published(["music:song"])
     assert len(by_type) == 4 and set(by_type["table"]) == {"Table 4"}
-
-
-def test_printed_rows_name_methods_and_regimes_that_there_are() -> None:
-    numbers = read_published()
-    assert set(numbers["method"]) - {""} <= set(method_names())
-    assert set(numbers["regime"]) == {"", "finetune", "pretrain-source > finetune", "joint-train"}
-    assert set(numbers["adapted"]) == {"yes", "no"}
-    for printed, method in (
-        ("BERT tagger", "linear"),
-        ("MULTITASK(NER+LM)", "cross-domain-lm"),
-        ("Flair", "bilstm-crf"),
-        ("BiLSTM-CRF w/ MTL and MoEE", "moee"),
-        ("BERT-BASE", ""),
-    ):
-        assert set(numbers[numbers["printed"] == printed]["method"]) == {method}

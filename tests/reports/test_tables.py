@@ -43,7 +43,9 @@ def shown(manifest: Manifest, capsys: pytest.CaptureFixture[str]) -> str:
     return captured.out
 
 
-def test_prepared_data_are_counted_by_domain_split_and_type(prepared, tmp_path, capsys):
+def test_prepared_data_are_counted_by_domain_split_and_type(
+    prepared: Manifest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     result = {**prepared["result"], "repairs": {"source": {"odd [x] tags": 1234}}, "warnings": ["mind [the] gap"]}
     text = shown({**prepared, "result": result}, capsys)
     for domain in result["domains"].values():
@@ -81,19 +83,6 @@ def test_the_number_that_matters_comes_first(capsys: pytest.CaptureFixture[str])
     assert "no held-out text" in shown(adapted(None, None), capsys)
 
 
-def test_training_shows_a_row_a_seed_then_the_mean(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(trained(60.0, 62.5), capsys)
-    assert re.search(r"1 +60\.00 +1/2 +12,345 +3,100 +tagger-seed-1", text)
-    assert re.search(r"2 +62\.50 +1/2", text)
-    assert re.search(r"mean +61\.25 ± 1\.77", text)
-    assert "Start from " in text and "tensors" not in text
-    assert "1:02:05" in text and "since it was continued" not in text
-    continued = shown(trained(60.0, continued=True), capsys)
-    assert "1:02:05 since it was continued" in continued and "mean" not in continued
-    assert "best epoch" in shown(trained(60.0, options={"keep": "best"}), capsys)
-    assert "epoch kept" in shown(trained(60.0, options={"keep": "last"}), capsys), "dev did not choose it"
-
-
 def test_one_model_is_shown_by_type_and_several_are_shown_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(evaluated(("mind the gap",), finetune=[61.0, 62.0]), capsys)
     assert text.startswith("F1 61.50 ± 0.75 on politics test\n")
@@ -110,7 +99,9 @@ def test_one_model_is_shown_by_type_and_several_are_shown_side_by_side(capsys: p
     assert "one/path/to/predictions.jsonl is a/long/one/path/to/predictions.jsonl\n" in text
 
 
-def test_tagging_and_exporting_tell_what_they_found_and_what_they_could_not_read(capsys):
+def test_tagging_and_exporting_tell_what_they_found_and_what_they_could_not_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     console.show_manifest(tagged(), to_stderr=True)
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -145,7 +136,9 @@ def text_of(blocks: list[Block]) -> Iterator[str]:
                 yield from row
 
 
-def test_every_cell_of_every_table_is_printed_at_the_one_width_of_pipes(prepared, monkeypatch):
+def test_every_cell_of_every_table_is_printed_at_the_one_width_of_pipes(
+    prepared: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for manifest in all_manifests(prepared):
         blocks, printed = make_tables(manifest), set()
         for columns in ("20", "200"):
@@ -159,7 +152,9 @@ def test_every_cell_of_every_table_is_printed_at_the_one_width_of_pipes(prepared
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_every_table_fits_and_its_column_heads_stay_whole(prepared, width, monkeypatch):
+def test_every_table_fits_and_its_column_heads_stay_whole(
+    prepared: Manifest, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for manifest in all_manifests(prepared):
         assert_fits(make_tables(manifest), width, monkeypatch)
         if manifest["stage"] == "evaluate":

@@ -4,13 +4,12 @@ import csv
 import errno
 import hashlib
 import json
-import math
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crossner_cli.run.storage import (
@@ -18,7 +17,6 @@ from crossner_cli.run.storage import (
     digest_folder,
     digest_path,
     save_array,
-    to_json,
     walk_files,
     write_csv,
     write_json,
@@ -58,22 +56,6 @@ def test_folders_behind_links_are_walked_once_however_links_turn(tmp_path):
     (tmp_path / "a" / "b" / "up").symlink_to(tmp_path / "a")
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
     assert sorted(path.name for path in walk_files(tmp_path)) == ["gone", "x.txt"]
-
-
-def test_numbers_that_json_has_not_got_are_null():
-    record = {"a": [1.5, math.nan, (math.inf,)], "b": {"c": -math.inf}}
-    assert json.loads(to_json(record)) == {"a": [1.5, None, [None]], "b": {"c": None}}
-    assert to_json({"a": 1.5}, indent=1) == json.dumps({"a": 1.5}, indent=1)
-
-
-@settings(max_examples=30, deadline=None, derandomize=True)
-@given(st.lists(st.integers(0, 2**32 - 1), max_size=40), st.sampled_from(["<u2", "<i8", "?"]))
-def test_arrays_are_stored_as_numpy_reads_them(tmp_path_factory, values, kind):
-    array = np.array(values, np.uint32).astype(kind).reshape(-1, 1)
-    path = tmp_path_factory.mktemp("arrays") / "array.npy"
-    save_array(path, array[::2])
-    found = np.load(path, allow_pickle=False)
-    assert found.dtype == array.dtype and np.array_equal(found, array[::2])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -23,7 +23,7 @@ from crossner_cli.run.directory import RunDirectory, read_manifest
 from crossner_cli.run.progress import exhaust
 from crossner_cli.stages import adapt as stage
 from crossner_cli.stages import adapt_plan
-from crossner_cli.stages.adapt_plan import Facts, Step, make_steps, scale_passes
+from crossner_cli.stages.adapt_plan import Facts, Step, make_steps
 from crossner_cli.stages.status import suggest_next
 from crossner_cli.taggers.sources import find_taggers
 
@@ -99,10 +99,6 @@ def test_raw_text_far_shorter_than_what_was_measured_is_not_labelled_and_the_pla
     assert "label" in names(plan(tmp_path, **given))
     assert "label" not in names(plan(tmp_path, **given, size="thorough"))
     assert plan(tmp_path)[3].brings == plan(tmp_path, **given, size="quick")[3].brings == "the tagger"
-
-
-def test_more_labels_are_read_fewer_times():
-    assert [scale_passes(20, count) for count in (1, 100, 200, 400, 10_000)] == [20, 20, 20, 10, 5]
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("export --model x", "'x' is neither", "Name a stage"),
     ],
 )
-def test_names_that_stand_for_nothing_need_no_pytorch(run, monkeypatch, command, problem, hint):
+def test_names_that_stand_for_nothing_need_no_pytorch(
+    run: Path, monkeypatch: pytest.MonkeyPatch, command: str, problem: str, hint: str
+) -> None:
     def load(*_: object) -> None:
         raise AssertionError("PyTorch was asked for")
 
@@ -63,7 +65,9 @@ def test_a_run_that_does_not_exist_is_told_with_the_name_that_resembles_it(run: 
 
 
 @pytest.mark.parametrize(("seed", "change"), [("1", {"folder": "../../x"}), ("1", {"dev_f1": "high"}), ("one", {})])
-def test_a_manifest_with_seeds_that_make_no_sense_is_a_known_problem(tmp_path, seed, change):
+def test_a_manifest_with_seeds_that_make_no_sense_is_a_known_problem(
+    tmp_path: Path, seed: str, change: dict[str, str]
+) -> None:
     result = asdict(seeds_result({1: 50.0}))
     result["seeds"] = {seed: {**result["seeds"]["1"], **change}}
     write_manifest(tmp_path / "run" / "tune", "finetune", result=result, taggers=True)

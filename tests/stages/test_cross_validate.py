@@ -58,7 +58,9 @@ def learnt(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[Sentence], list[S
     return found
 
 
-def test_no_sentence_is_tagged_by_a_tagger_that_saw_it_or_a_copy(run, tiny_encoder_folder, learnt):
+def test_no_sentence_is_tagged_by_a_tagger_that_saw_it_or_a_copy(
+    run: Path, tiny_encoder_folder: Path, learnt: list[tuple[list[Sentence], list[Sentence]]]
+) -> None:
     result = crossner("cross-validate", *FOLDS, "--encoder", tiny_encoder_folder, "--run", run)["result"]
     assert len(learnt) == 3
     for seen, tagged in learnt:
@@ -79,7 +81,9 @@ def test_no_sentence_is_tagged_by_a_tagger_that_saw_it_or_a_copy(run, tiny_encod
     assert low <= result["models"]["folds"]["f1"]["mean"] <= high
 
 
-def test_an_interrupted_command_goes_on_with_the_fold_and_ends_alike(run, tiny_encoder_folder, monkeypatch):
+def test_an_interrupted_command_goes_on_with_the_fold_and_ends_alike(
+    run: Path, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     line = ("cross-validate", *FOLDS, "--encoder", tiny_encoder_folder, "--run", run)
     crossner(*line, "--name whole")
     written, trained = cross_validate.write_predictions, []
@@ -99,7 +103,9 @@ def test_an_interrupted_command_goes_on_with_the_fold_and_ends_alike(run, tiny_e
     assert "already done" in told(*line)
 
 
-def test_a_forecast_trains_on_half_of_the_other_folds(run, tiny_encoder_folder, learnt):
+def test_a_forecast_trains_on_half_of_the_other_folds(
+    run: Path, tiny_encoder_folder: Path, learnt: list[tuple[list[Sentence], list[Sentence]]]
+) -> None:
     line = ("cross-validate --forecast", *FOLDS, "--encoder", tiny_encoder_folder, "--run", run)
     forecast = crossner(*line)["result"]["forecast"]
     assert forecast["sentences"] == 100 and 0 <= forecast["low"] <= forecast["high"]
@@ -127,7 +133,9 @@ def test_folds_are_evaluated_compared_and_reported_as_a_test_split(run: Path, ti
     assert "--ensemble has no effect" in refused("evaluate --model folds --ensemble", *QUICK, "--run", run)
 
 
-def test_a_start_that_has_learnt_the_labels_and_a_choice_on_dev_that_is_missing_are_refused(run, tiny_encoder_folder):
+def test_a_start_that_has_learnt_the_labels_and_a_choice_on_dev_that_is_missing_are_refused(
+    run: Path, tiny_encoder_folder: Path
+) -> None:
     here = ("--encoder", tiny_encoder_folder, *QUICK, "--run", run)
     crossner("finetune --keep last --max-steps 1 --epochs 1", *here)
     assert "has learnt the labels" in refused("cross-validate --start-from finetune", *here)

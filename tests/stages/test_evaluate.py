@@ -18,7 +18,6 @@ from crossner_cli.data.sentences import PreparedData, read_sentences
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.errors import CrossNERError
-from crossner_cli.evaluation.fine_grained import ERRORS
 from crossner_cli.evaluation.finished import name_evaluation
 from crossner_cli.evaluation.scores import score
 from crossner_cli.evaluation.verdict import describe_verdict
@@ -318,25 +317,6 @@ def test_sentences_that_gold_joins_for_an_entity_across_their_border_are_joined_
     assert (same.f1, same.sentences) == (100, 3), "sentences that agree stay as they are"
 
 
-@pytest.mark.parametrize("origin", ["folder", "cache"])
-def test_warnings_of_the_data_are_those_of_the_split_that_is_scored(engine, add_stage, run, origin):
-    path = run.folder("prepare-data") / "manifest.json"
-    manifest = json.loads(path.read_text(encoding="utf-8"))
-    manifest["result"]["domains"]["target"]["origins"] = {"train": origin, "test": origin}
-    statistics, name = manifest["result"]["statistics"]["target"], manifest["result"]["domains"]["target"]["name"]
-    statistics["shared_sentences"] = {"dev in train": 1, "test in train": 2}
-    size = {split: counts["sentences"] for split, counts in statistics["splits"].items()}
-    texts = [
-        f"The target {name!r}: {count} of {size[split]} {split} sentences are in train, word for word."
-        for split, count in (("dev", 1), ("test", 2))
-    ]
-    path.write_text(json.dumps(manifest), encoding="utf-8")
-    add_stage()
-    for split, text in zip(("dev", "test"), texts, strict=True):
-        scored, _ = go(run, engine, split=split, name=split)
-        assert scored["result"]["warnings"] == [text]
-
-
 FINE_GRAINED_FILES = {"fine_grained.csv", "errors.html"}
 
 
@@ -364,18 +344,6 @@ def test_seeds_are_scored_one_by_one_and_fine_grained_files_stand_beside_their_m
         rows = {(row["by"], row["part"]): row for row in csv.DictReader(stream)}
     assert float(rows["all", "entities"]["f1"]) == pytest.approx(stored["f1"]["mean"])
     assert go(run, engine, fine_grained=True)[1][0].startswith("evaluate: already done")
-
-
-def test_errors_of_two_files_are_analysed_in_a_stage(tmp_path):
-    gold, predictions = write_pair(tmp_path, tag_columns("B-x I-x O", "B-y O"), tag_columns("B-x O O", "S-y S-x"))
-    run = RunDirectory(tmp_path / "run")
-    manifest, _ = go(run, None, gold=gold, predictions=predictions, fine_grained=True, name="files")
-    assert {path.name for path in run.folder("files").iterdir()} >= {*FINE_GRAINED_FILES, "scores.json"}
-    parts = models_of(manifest)[str(predictions)]["fine_grained"]["parts"]
-    errors = {kind: parts[0][kind] for kind in ("correct", *ERRORS) if parts[0][kind]}
-    assert errors == {"correct": 1, "boundary": 1, "spurious": 1}
-    assert {row["by"] for row in parts} == {"all", "type", "mention length", "sentence length", "entity density"}
-    assert "already done" in go(run, None, gold=gold, predictions=predictions, fine_grained=True, name="files")[1][0]
 
 
 def test_models_are_compared_with_those_of_another_evaluation(run, engine, add_stage, tmp_path):

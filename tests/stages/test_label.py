@@ -19,6 +19,7 @@ from builders.taggers import make_tagger
 from crossner_cli.data.labelled import read_domain
 from crossner_cli.data.sentences import Sentence, read_sentences
 from crossner_cli.data.tags import TagSet, illegal_positions
+from crossner_cli.engine.devices import Engine
 from crossner_cli.labelling import language_model
 from crossner_cli.layers.crf import decode_words
 from crossner_cli.methods.contract import TagRules
@@ -125,7 +126,9 @@ def test_only_sure_sentences_are_written_on_request(run: RunDirectory, texts: Pa
     assert "is sure of none" in refused(*command)
 
 
-def test_two_seeds_label_by_the_mean_of_their_distributions(run, texts, engine, tmp_path):
+def test_two_seeds_label_by_the_mean_of_their_distributions(
+    run: RunDirectory, texts: Path, engine: Engine, tmp_path: Path
+) -> None:
     record = crossner(*arguments(run, tmp_path / "silver", texts, "--teacher", "two-seeds"))
     found = list(read_sentences(tmp_path / "silver" / "train.jsonl"))
     assert words_of(tmp_path / "silver") == [
@@ -175,20 +178,6 @@ def test_the_folder_is_a_data_set_and_its_manifest_lies_in_it(run: RunDirectory,
     assert crossner(*step.split()[1:])["result"]["domains"]["source"]["splits"]["train"]["sentences"] == 4
 
 
-def test_a_path_teaches_without_a_run(run: RunDirectory, texts: Path, tmp_path: Path) -> None:
-    nowhere = RunDirectory(tmp_path / "nowhere")
-    command = arguments(nowhere, tmp_path / "silver", texts, "--teacher", run.folder("crf-2") / "tagger")
-    assert "holds no prepared data, so no sentences of dev and test are left out" in told(*command)
-    assert len(words_of(tmp_path / "silver")) == 7 and not nowhere.path.exists()
-
-
-def test_a_teacher_of_another_scheme_labels_in_it(run: RunDirectory, texts: Path, tmp_path: Path) -> None:
-    record = crossner(*arguments(run, tmp_path / "silver", texts, "--teacher", "bioes"))
-    found = list(read_sentences(tmp_path / "silver" / "train.jsonl"))
-    assert all(illegal_positions(sentence.tags or (), "bioes") == [] for sentence in found)
-    assert record["result"]["next"].endswith("--scheme bioes")
-
-
 @pytest.mark.parametrize(
     ("teachers", "said"),
     [
@@ -202,7 +191,9 @@ def test_a_teacher_of_another_scheme_labels_in_it(run: RunDirectory, texts: Path
         ([], "label needs a teacher"),
     ],
 )
-def test_teachers_that_cannot_label_are_refused(run, texts, tmp_path, teachers, said):
+def test_teachers_that_cannot_label_are_refused(
+    run: RunDirectory, texts: Path, tmp_path: Path, teachers: list[str], said: str
+) -> None:
     given = [part for each in teachers for part in ("--teacher", each)]
     assert said in refused(*arguments(run, tmp_path / "silver", texts, *given))
     assert not list(tmp_path.glob("*silver*"))
@@ -220,11 +211,15 @@ def test_teachers_that_cannot_label_are_refused(run, texts, tmp_path, teachers, 
         (["--gpus", "0"], "--gpus 0"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(run, texts, tmp_path, more, said):
+def test_options_that_make_no_sense_are_refused(
+    run: RunDirectory, texts: Path, tmp_path: Path, more: list[str], said: str
+) -> None:
     assert said in refused(*arguments(run, tmp_path / "silver", texts, "--teacher", "crf-2", *more))
 
 
-def test_an_output_is_replaced_only_with_force_and_only_if_this_command_made_it(run, texts, tmp_path):
+def test_an_output_is_replaced_only_with_force_and_only_if_this_command_made_it(
+    run: RunDirectory, texts: Path, tmp_path: Path
+) -> None:
     output = tmp_path / "silver"
     output.mkdir()
     (output / "mine.txt").write_text("mine")
@@ -240,7 +235,9 @@ def test_an_output_is_replaced_only_with_force_and_only_if_this_command_made_it(
     assert "is a stage of a run" in refused(*elsewhere)
 
 
-def test_without_input_the_prepared_corpus_is_labelled_densest_sentences_first(run, tmp_path):
+def test_without_input_the_prepared_corpus_is_labelled_densest_sentences_first(
+    run: RunDirectory, tmp_path: Path
+) -> None:
     dense = ["--teacher", "crf-2", "--select", "dense", "--sentences", "2"]
     record = crossner(*arguments(run, tmp_path / "silver", *dense))
     assert words_of(tmp_path / "silver") == ["Anna met Peter in Paris .", "Anna Peter Paris ."]
@@ -248,7 +245,9 @@ def test_without_input_the_prepared_corpus_is_labelled_densest_sentences_first(r
     assert list(record["inputs"]) == ["prepare-data/corpus/domain.txt", "crf-2"]
 
 
-def test_the_least_certain_sentences_of_a_first_tagger_of_any_method_are_selected(run, texts, tmp_path):
+def test_the_least_certain_sentences_of_a_first_tagger_of_any_method_are_selected(
+    run: RunDirectory, texts: Path, tmp_path: Path
+) -> None:
     select = [texts, "--teacher", "crf-2", "--select", "uncertain", "--sentences", "2", "--first", "laner-2"]
     record = crossner(*arguments(run, tmp_path / "silver", *select))
     scores = tmp_path / "scores.jsonl"
@@ -312,12 +311,6 @@ def test_probabilities_are_not_needed(ask: list[Any], server: ChatServer) -> Non
     assert [bool(body.get("logprobs")) for body in server.requests] == [True, False, False, False, False, False]
 
 
-def test_a_model_that_refuses_all_but_a_plain_question_is_asked_one(ask: list[Any], server: ChatServer) -> None:
-    server.refused, server.certainty = {"temperature"}, None
-    assert crossner(*ask, "--parallel", "1")["result"]["sentences"] == 5
-    assert [len(body) for body in server.requests] == [4, 3, 2, 2, 2, 2, 2]
-
-
 def spend(handler: Handler) -> None:
     handler.send(429, {"error": {"message": "You exceeded your quota.", "code": "insufficient_quota"}})
 
@@ -360,7 +353,9 @@ def test_odd_numbers_from_the_server_do_no_harm(ask: list[Any], server: ChatServ
     assert crossner(*ask, "--shots", "1", "--force")["result"]["requests"]["prompt_tokens"] < 10**10
 
 
-def test_thoughts_before_an_answer_are_neither_read_nor_kept(ask, server, tmp_path):
+def test_thoughts_before_an_answer_are_neither_read_nor_kept(
+    ask: list[Any], server: ChatServer, tmp_path: Path
+) -> None:
     server.answer = lambda text: f"<think>Is <person>Anna</person> in it: {text}</think>\n\n{mark(text)}"
     assert crossner(*ask)["result"]["entities"] == {"person": 4, "place": 3}
     assert not any("think" in path.read_text() for path in (tmp_path / "run" / "label-cache").iterdir())
@@ -384,7 +379,9 @@ def test_a_data_set_without_a_sentence_is_not_written(ask: list[Any], server: Ch
     assert not (tmp_path / "silver").exists()
 
 
-def test_after_twenty_answers_of_no_use_nothing_more_is_asked(ask, server, texts, tmp_path):
+def test_after_twenty_answers_of_no_use_nothing_more_is_asked(
+    ask: list[Any], server: ChatServer, texts: Path, tmp_path: Path
+) -> None:
     texts.write_text("".join(f"Anna met number {number} in Paris.\n" for number in range(25)))
     server.answer = lambda text: "I cannot do that. " * 500
     said = refused(*ask, "--parallel", "50")
@@ -395,7 +392,9 @@ def test_after_twenty_answers_of_no_use_nothing_more_is_asked(ask, server, texts
     assert crossner(*ask, "--shots", "1")["result"]["sentences"] == 1
 
 
-def test_two_commands_of_one_output_do_not_work_at_once(ask, server, texts, engine, tmp_path):
+def test_two_commands_of_one_output_do_not_work_at_once(
+    ask: list[Any], server: ChatServer, texts: Path, engine: Engine, tmp_path: Path
+) -> None:
     options = Label(input=[texts], teacher=["openai:m"], base_url=server.url, output=tmp_path / "silver")
     work = label(RunDirectory(tmp_path / "run"), options, engine)
     next(event for event in work if isinstance(event, Progress) and event.task == "label: first answers")
@@ -437,7 +436,9 @@ def test_a_command_that_stops_goes_on_without_asking_again(ask: list[Any], serve
     assert len(server.requests) == 11, "another prompt is another question"
 
 
-def test_an_interrupted_command_keeps_its_answers(ask, server, texts, engine, tmp_path):
+def test_an_interrupted_command_keeps_its_answers(
+    ask: list[Any], server: ChatServer, texts: Path, engine: Engine, tmp_path: Path
+) -> None:
     output = tmp_path / "silver"
     options = Label(input=[texts], teacher=["openai:m"], base_url=server.url, output=output, parallel=1)
     work = label(RunDirectory(tmp_path / "run"), options, engine)
@@ -464,7 +465,9 @@ def test_an_interrupted_command_keeps_its_answers(ask, server, texts, engine, tm
         ("cut", "cannot be reached, or cuts its answers"),
     ],
 )
-def test_a_server_that_gives_no_answer_is_reported(ask, server, monkeypatch, status, said):
+def test_a_server_that_gives_no_answer_is_reported(
+    ask: list[Any], server: ChatServer, monkeypatch: pytest.MonkeyPatch, status: Any, said: str
+) -> None:
     monkeypatch.setattr(language_model, "RETRIES", 0)
     server.faults = {"": [status] * 20}
     message = refused(*ask, "--timeout", "0.1" if status == "slow" else "5")
@@ -505,7 +508,9 @@ def nest_deep(handler: Handler) -> None:
 
 
 @pytest.mark.parametrize("slow", [drip, drip_head])
-def test_an_answer_that_comes_byte_by_byte_is_not_waited_for(ask, server, monkeypatch, slow):
+def test_an_answer_that_comes_byte_by_byte_is_not_waited_for(
+    ask: list[Any], server: ChatServer, monkeypatch: pytest.MonkeyPatch, slow: Any
+) -> None:
     monkeypatch.setattr(language_model, "RETRIES", 1)
     server.faults = {"": [slow] * 20}
     began = time.monotonic()
@@ -513,7 +518,9 @@ def test_an_answer_that_comes_byte_by_byte_is_not_waited_for(ask, server, monkey
     assert time.monotonic() - began < 5
 
 
-def test_an_interrupted_command_waits_for_answers_only_so_long(ask, server, texts, engine, tmp_path):
+def test_an_interrupted_command_waits_for_answers_only_so_long(
+    ask: list[Any], server: ChatServer, texts: Path, engine: Engine, tmp_path: Path
+) -> None:
     output = tmp_path / "silver"
     options = Label(input=[texts], teacher=["openai:m"], base_url=server.url, output=output, timeout=0.2)
     server.faults = {"": [drip] * 20}
@@ -525,7 +532,9 @@ def test_an_interrupted_command_waits_for_answers_only_so_long(ask, server, text
 
 
 @pytest.mark.parametrize("fault", [never_end, unpack_to_much])
-def test_an_answer_of_too_many_bytes_is_neither_read_nor_kept(ask, server, tmp_path, fault):
+def test_an_answer_of_too_many_bytes_is_neither_read_nor_kept(
+    ask: list[Any], server: ChatServer, tmp_path: Path, fault: Any
+) -> None:
     server.faults = {"Berlin": [fault, fault]}
     result = crossner(*ask)["result"]
     assert result["sentences"] == 4 and result["dropped"]["as answers that cannot be read"] == 1
@@ -567,7 +576,9 @@ def test_the_key_is_written_nowhere(ask: list[Any], server: ChatServer, tmp_path
         ("http://localhost/v1", "", "OPENAI_API_KEY is not set"),
     ],
 )
-def test_addresses_and_keys_are_checked_first(ask, monkeypatch, url, key, said):
+def test_addresses_and_keys_are_checked_first(
+    ask: list[Any], monkeypatch: pytest.MonkeyPatch, url: str, key: str, said: str
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
     place = ask.index("--base-url")
     assert said in refused(*ask[: place + 1], url, *ask[place + 2 :])
@@ -576,12 +587,3 @@ def test_addresses_and_keys_are_checked_first(ask, monkeypatch, url, key, said):
 def test_without_the_client_the_way_out_is_to_install_it(ask: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
     assert re.search(r"pip install .crossner\[openai\]", refused(*ask))
-
-
-def test_a_target_without_training_sentences_cannot_teach_a_language_model(server, texts, tmp_path):
-    data = tmp_path / "data"
-    data.mkdir()
-    (data / "test.txt").write_text(TEST)
-    crossner("prepare-data --source sample-source", "--run", tmp_path / "run", "--target", data)
-    command = arguments(RunDirectory(tmp_path / "run"), tmp_path / "silver", texts, "--teacher", "openai:m")
-    assert "has no training sentences to show" in refused(*command, "--base-url", server.url)

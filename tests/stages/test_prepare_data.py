@@ -55,13 +55,6 @@ def words(run, role, split):
     return [" ".join(sentence.words) for sentence in sentences]
 
 
-def test_types_of_one_data_set_taken_twice_can_be_mapped(run):
-    prepare(run, source="sample-target", target="sample-target", map_types="person=human")
-    tag_set = PreparedData.load(run, wanted_by="joint-train").tag_set("target", "source")
-    target, source = tag_set.domains.values()
-    assert "person" in target and "human" in source and "human" not in target
-
-
 def test_types_that_are_named_alike_are_renamed_in_each_source_and_the_names_are_told(run, tmp_path):
     for name, tags in {"news": ["person"], "wiki": ["PER", "LOC", "FOOD"], "mine": ["person", "location"]}.items():
         (tmp_path / name).mkdir()
@@ -193,19 +186,6 @@ def test_dev_is_taken_from_train_where_there_is_none(run, folders):
     prepare(run, **folders, dev_from_train=0.3, train_limit="2", force=True)
     assert words(run, "target", "dev") == dev, "dev does not depend on the limit"
     assert len(words(run, "target", "train")) == 2
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({}, "needs a source or a target"),
-        ({"target": "sample-target", "corpus": [Path("missing.txt")]}, "missing.txt cannot be read"),
-        ({"target": "polit1cs"}, "Did you mean 'politics'"),
-    ],
-)
-def test_inputs_that_do_not_exist_are_errors(run, options, problem):
-    assert problem in failure(run, **options)
-    assert run.stages() == []
 
 
 def test_warnings_are_kept_in_the_result(run, folders):

@@ -16,10 +16,7 @@ from typer.testing import CliRunner
 from crossner_cli.cli import app
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Report
-from crossner_cli.reports import columns
-from crossner_cli.reports import report_tables as report_tables_module
 from crossner_cli.reports.blocks import Block, Line, Table
-from crossner_cli.reports.columns import COLUMNS, Column
 from crossner_cli.reports.report_tables import ReportResult, report_tables
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import exhaust
@@ -82,34 +79,6 @@ def test_runs_of_one_model_are_told_apart_by_what_differs(tmp_path: Path) -> Non
     table = table_of(go(tmp_path), "test F1")
     assert table.columns == ("model", "sentences", "corpus", "from", "seeds", "music")
     assert [row[3] for row in table.rows] == [f"{tmp_path}/{count}/evaluate" for count in (10, 20, 30)]
-
-
-def test_a_new_column_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for count in (10, 20):
-        make_run(tmp_path / str(count), {"linear": {"1": 0.1}}, train=count)
-    epochs = Column(
-        "trained_for",
-        lambda model, seed: model.provenance.seeds[seed].epochs * int(model.run.name) if model.provenance else None,
-        "epochs",
-        shown="varying",
-    )
-    for module in (columns, report_tables_module):
-        monkeypatch.setattr(module, "COLUMNS", (*COLUMNS, epochs))
-    monkeypatch.setattr(report_tables_module, "VARYING", columns.titles("varying"))
-    result = go(tmp_path)
-    assert [row["trained_for"] for row in result.models] == [20, 40]
-    table = table_of(result, "test F1")
-    assert table.columns == ("model", "epochs", "seeds", "music") and [row[1] for row in table.rows] == ["20", "40"]
-    assert [row[0] for row in table_of(go(tmp_path, x="trained-for"), "by trained for").rows] == ["20", "40"]
-
-
-def test_scores_of_another_split_are_left_out_and_other_ways_named(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "one", {"linear": {"1": 0.3}})
-    write_evaluation(run / "strict", WORDS, GOLD, {"linear": {"1": damage(GOLD, 0.2, 1)}}, mode="strict")
-    write_evaluation(run / "dev", WORDS, GOLD, {"linear": {"1": damage(GOLD, 0.2, 1)}}, split="dev")
-    result = go(tmp_path)
-    assert result.notes == ["1 model scored on other sentences than test: left out."]
-    assert [row[0] for row in table_of(result, "test F1").rows] == ["linear", "linear (strict)"]
 
 
 def test_runs_without_scores_are_refused(tmp_path: Path) -> None:
@@ -182,7 +151,9 @@ def test_the_files_of_a_report_are_whole_and_the_same_each_time(tmp_path: Path, 
     assert before == {path.name: path.read_bytes() for path in output.iterdir() if path.name != "report.json"}
 
 
-def test_what_cannot_be_written_is_refused_and_leaves_nothing(tmp_path, two_targets, monkeypatch):
+def test_what_cannot_be_written_is_refused_and_leaves_nothing(
+    tmp_path: Path, two_targets: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("")
     for force in (False, True):
@@ -210,7 +181,9 @@ def test_published_numbers_stand_apart_with_their_encoder(two_targets: list[Path
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_every_table_fits_and_its_column_heads_stay_whole(tmp_path, width, monkeypatch):
+def test_every_table_fits_and_its_column_heads_stay_whole(
+    tmp_path: Path, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shares = {"linear": {"1": 0.4, "2": 0.5}, "multi-cell-lstm": {"1": 0.2, "2": 0.3}}
     for count, target in ((10, "literature"), (20, "literature"), (30, "music")):
         make_run(tmp_path / f"{target}-{count}", shares, target=target, train=count)

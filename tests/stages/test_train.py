@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.commands import QUICK, crossner, invoke, refused
+from builders.commands import QUICK, crossner, invoke
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
 
-from crossner_cli.data.domains import SAMPLES
 from crossner_cli.data.sentences import read_sentences
 from crossner_cli.engine.devices import Engine
 from crossner_cli.stages import train
@@ -17,7 +16,9 @@ from crossner_cli.taggers.folder import load_tagger
 from crossner_cli.taggers.tagging import Tagged, score_entities, tag
 
 
-def test_a_tokenizer_that_cuts_words_otherwise_in_a_text_is_one_warning_even_of_quiet(tiny_encoder_folder, tmp_path):
+def test_a_tokenizer_that_cuts_words_otherwise_in_a_text_is_one_warning_even_of_quiet(
+    tiny_encoder_folder: Path, tmp_path: Path
+) -> None:
     encoder = shutil.copytree(tiny_encoder_folder, tmp_path / "encoder")
     made = Tokenizer.from_file(str(encoder / "tokenizer.json"))
     made.normalizer = normalizers.Sequence([normalizers.Strip(), normalizers.Replace(" ", "-")])
@@ -55,17 +56,3 @@ def test_calibration_is_of_the_weights_kept_and_dev_is_not_tagged_twice_by_the_l
     dev = list(read_sentences(tmp_path / "run" / "prepare-data" / "target" / "dev.jsonl"))
     again = tag(load_tagger(tmp_path / "run" / "finetune" / "tagger", engine), dev, engine)
     assert fitted == [again]
-
-
-def test_only_a_training_that_chooses_by_dev_needs_dev_sentences(tiny_encoder_folder: Path, tmp_path: Path) -> None:
-    run, data = ("--run", tmp_path / "run"), shutil.copytree(SAMPLES / "sample-target", tmp_path / "data")
-    (data / "dev.txt").unlink()
-    invoke("prepare-data --quiet --target", data, *run)
-    train = ("finetune --epochs 2 --max-steps 2", *QUICK, "--encoder", tiny_encoder_folder, *run)
-    for choosing in ("--keep best", "--keep last --patience 1"):
-        assert "has no dev sentences" in refused(*train, choosing)
-    (trained,) = crossner(*train, "--keep last")["result"]["seeds"].values()
-    assert trained["dev_f1"] is None and trained["epoch"] == trained["epochs"]
-    card = (tmp_path / "run" / "finetune" / "tagger" / "README.md").read_text(encoding="utf-8")
-    assert "No dev sentences were there to score it on." in card and "It was scored on nothing." in card
-    assert "dev F1 –" in invoke("status", *run).stdout

@@ -10,15 +10,12 @@ import pytest
 from builders.runs import prepared_result
 from builders.taggers import make_tagger
 from huggingface_hub import ModelCard
-from hypothesis import given
-from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.options import Finetune
 from crossner_cli.run.results import PrepareDataResult, SeedResult, StartCounts
-from crossner_cli.run.storage import strip_folders
 from crossner_cli.taggers.card import CARD, Provenance, TrainingFacts, base_model, plain, settings, write_tagger_card
 from crossner_cli.taggers.folder import save_tagger
 
@@ -103,16 +100,6 @@ def test_the_model_index_holds_the_scores_on_dev_with_data_split_and_seeds(linea
     (entry,) = card.data.to_dict()["model-index"]
     assert entry["name"] == "of | all-seed-3" and len(entry["results"]) == 1, "one data set and split"
     assert "| news | dev | 7 | 61.23 | 70.50 | 54.12 | 2 of 5 |" in card.text
-
-
-@given(st.text(st.characters(codec=None), max_size=40))
-def test_any_text_is_one_line_and_shown_letter_by_letter(text: str) -> None:
-    text = strip_folders(text)
-    wanted = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-    assert "\n" not in plain(text)
-    assert shown(f"so: {plain(text)}.").strip() == f"so: {wanted or '–'}."
-    row = RENDERER.render(f"| a | b |\n| --- | --- |\n| {plain(text)} | x |")
-    assert [html.unescape(cell) for cell in re.findall("<td>(.*?)</td>", row)] == [wanted or "–", "x"]
 
 
 def test_of_a_path_only_the_last_name_is_shown() -> None:

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from crossner_cli.data.tags import TagSet, split_tag
-from crossner_cli.encoders.start import CarryOver, Start
+from crossner_cli.encoders.start import CarryOver
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger, find_method, head_tensors
@@ -23,8 +23,7 @@ from crossner_cli.recurrent.word_encoder import WordEncoder
 from crossner_cli.recurrent.word_reader import KnownWords
 from crossner_cli.recurrent.word_vectors import WordVectors
 from crossner_cli.run.directory import RunDirectory
-from crossner_cli.stages.train import note_on_seeds
-from crossner_cli.taggers.carry_over import check_start, note_on_settings
+from crossner_cli.taggers.carry_over import check_start
 from crossner_cli.taggers.folder import save_tagger
 
 OLD = TagSet({"conll": ("person", "misc", "place")})
@@ -133,28 +132,6 @@ def test_tags_of_another_scheme_carry_over_by_name(make, begin_new):
     before, after = by_tag(old, "classifier.weight"), by_tag(new, "classifier.weight")
     assert all(torch.equal(after[tag], before[tag]) for tag in ("O", "B-person", "I-person"))
     assert carried.carried_types == ["person"]
-
-
-def test_seeds_that_a_start_has_not_got_are_told():
-    start = Start("news", Path("two"), "digest", seeds={1: Path("one"), 2: Path("two")})
-    said = note_on_seeds(start, [1, 3, 4])
-    assert said is not None and said.startswith("news has no seed 3, 4: its seed 2") and "differ less" in said
-    for other, seeds in ((start, [1, 2]), (Start("base", None, "digest"), [1, 2])):
-        assert note_on_seeds(other, seeds) is None
-
-
-def test_settings_that_a_start_had_and_this_tagger_has_not_are_noted(tiny_encoder_folder, make, run):
-    save_stage(run, "source", {1: make("bilstm-crf", OLD, "lower_case=true", "dropout=0.25")}, [1.0])
-
-    def note(method: str, *settings: str) -> str | None:
-        given = [*small_sizes(find_method(method)), *settings]
-        design = design_tagger(tiny_encoder_folder, method, given)
-        return note_on_settings(design, find(run, "source", design))
-
-    found = note("bilstm-crf")
-    assert found is not None and "was trained with lower_case=true (here false), dropout=0.25 (here 0.5)" in found
-    assert note("bilstm-crf", "dropout=0.25", "lower-case=true") is None
-    assert note("mtl") is None
 
 
 @pytest.mark.parametrize(

@@ -55,29 +55,6 @@ def test_a_saved_tagger_predicts_the_same(tiny_encoder_folder, tmp_path, engine,
     assert decode(load_tagger(tmp_path / "fast", engine), sentences) == decode(tagger.eval(), sentences)
 
 
-@every_method
-def test_a_tagger_can_be_asked_to_decode_otherwise_than_it_was_trained(tiny_encoder_folder, tmp_path, engine, method):
-    sentences, folders = some_sentences(12), {}
-    if not hasattr(make_tagger(tiny_encoder_folder, method, TAG_SET).hyper, "legal"):
-        save_tagger(make_tagger(tiny_encoder_folder, method, TAG_SET), tmp_path)
-        with pytest.raises(CrossNERError, match=f"--decoding any: .* of the method {method}, which does not choose"):
-            load_tagger(tmp_path, engine, decoding="any")
-        return
-    for decoding in ("legal", "any"):
-        folders[decoding] = tmp_path / decoding
-        tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, f"legal={decoding == 'legal'}".lower())
-        save_tagger(tagger, folders[decoding])
-    found = {
-        (trained, decoding): decode(load_tagger(folders[trained], engine, decoding=decoding), sentences)
-        for trained in folders
-        for decoding in ("trained", "legal", "any")
-    }
-    for decoding in folders:
-        assert found["legal", decoding] == found["any", decoding] == found[decoding, "trained"]
-    if method in ("linear", "crf", "laner"):  # the others' random taggers hardly ever leave the scheme
-        assert found["legal", "legal"] != found["legal", "any"]
-
-
 def write_encoder(folder: Path, architecture: str, **more: Any) -> None:
     """Leave a small random encoder of an architecture."""
     tokenizer = make_tokenizer(folder)
@@ -274,14 +251,3 @@ def test_a_folder_with_a_part_missing_or_cut_is_a_known_problem(saved, engine, t
         (folder / name).unlink()
         with pytest.raises(CrossNERError):
             load_tagger(folder, engine)
-
-
-def test_what_a_tagger_was_taught_is_read_from_its_folder_and_a_domain_it_lacks_is_refused(saved):
-    folder = saved()
-    description = json.loads((folder / "tagger.json").read_text())
-    domain = next(iter(description["tag_set"]["domains"]))
-    assert read_description(folder).domain == domain
-    assert list(read_description(folder).list_types(domain)) == description["tag_set"]["domains"][domain]
-    (folder / "tagger.json").write_text(json.dumps({**description, "domain_of_new_text": "elsewhere"}))
-    with pytest.raises(CrossNERError, match="no domain of its tag set is called 'elsewhere'"):
-        read_description(folder)

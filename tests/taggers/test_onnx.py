@@ -134,7 +134,9 @@ def test_f1_speed_and_size_are_measured_side_by_side_and_the_calibration_goes_al
 
 
 @pytest.mark.parametrize("reads_shapes", [False, True])
-def test_the_code_of_the_card_runs_without_crossner_and_prints_the_tags_of_the_tagger(reads_shapes, tmp_path, engine):
+def test_the_code_of_the_card_runs_without_crossner_and_prints_the_tags_of_the_tagger(
+    reads_shapes: bool, tmp_path: Path, engine: Engine
+) -> None:
     tag_set = TagSet({"news": ["person", "place"]})
     tagger = make_tagger(make_encoder(tmp_path / "encoder", num_hidden_layers=1), "linear", tag_set, "legal=false")
     assert isinstance(tagger.encoder, TransformerEncoder)
@@ -181,7 +183,9 @@ def test_predict_and_evaluate_tag_with_the_graph(place: Path, tmp_path: Path) ->
     assert again.exit_code == 1 and "is an exported tagger already" in again.stderr
 
 
-def test_int8_reads_the_graph_in_int8_which_must_be_there(place, tmp_path, monkeypatch):
+def test_int8_reads_the_graph_in_int8_which_must_be_there(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read: list[str] = []
     monkeypatch.setattr(
         folder_module, "read_onnx", lambda graph, *rest: read.append(graph.name) or read_onnx(graph, *rest)
@@ -211,23 +215,9 @@ def test_a_graph_that_is_broken_or_of_other_tags_is_a_known_problem(place: Path,
     assert broken.exit_code == 1 and "model.onnx cannot be read" in broken.stderr
 
 
-def test_without_sentences_and_int8_only_the_graph_is_written(place, tmp_path, monkeypatch):
-    made = place / "run" / "export" / "model.onnx"
-    monkeypatch.setattr("crossner_cli.stages.export.write_onnx", lambda tagger, path: shutil.copyfile(made, path))
-    given = ("export", "--run", str(tmp_path / "none"), "--model", str(place / "linear"), "--quantise", "none")
-    given = (*given, "--split", "none", "--output", str(tmp_path / "out"), *QUICK)
-    (place / "linear" / "README.md").write_text("---\ntags:\n- mine\n---\n# Mine\n")
-    done = CliRunner().invoke(app, [*given])
-    assert done.exit_code == 0 and "Nothing was measured" in done.stdout
-    assert not list((tmp_path / "out").glob("model_quantized*")) and not (tmp_path / "none").exists()
-    card = ModelCard.load(tmp_path / "out" / "README.md")
-    assert card.data.tags == ["mine"] and "# Mine" in card.text and "## ONNX" in card.text
-    again = CliRunner().invoke(app, [*given])
-    assert again.exit_code == 1 and "--force replaces it" in again.stderr
-    assert CliRunner().invoke(app, [*given, "--force"]).exit_code == 0
-
-
-def test_what_cannot_be_exported_is_a_known_problem_and_leaves_nothing(place, tmp_path, monkeypatch):
+def test_what_cannot_be_exported_is_a_known_problem_and_leaves_nothing(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def export(*arguments: str | Path) -> Any:
         usual = {"--run": place / "run", "--output": tmp_path / "out"}
         given = [*(part for flag, path in usual.items() if flag not in arguments for part in (flag, path))]

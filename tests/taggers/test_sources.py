@@ -168,23 +168,6 @@ def test_without_a_name_the_end_of_the_only_chain_is_taken(run, add_stage):
     assert "crossner evaluate --model finetune --run" in found.value.hint
 
 
-@pytest.mark.parametrize("way", ["source/", "{}/source", "{}/source/tagger", "./run/source"])
-def test_the_end_of_a_chain_is_found_however_its_start_was_given(run, add_stage, monkeypatch, way):
-    monkeypatch.chdir(run.path.parent)
-    add_stage("source")
-    add_stage("finetune", start_from=way.format(run.path))
-    assert labels(run) == ["finetune"]
-
-
-def test_a_tagger_that_is_named_in_several_ways_is_one(run, add_stage):
-    folder = add_stage()
-    tagger = str(folder / "tagger")
-    for names in (["finetune", "finetune/", str(folder), tagger], [tagger, "finetune"]):
-        assert labels(run, *names) == names[:1]
-    one = str(add_stage("seeds", seeds=(1, 2)) / "tagger-seed-1")
-    assert labels(run, one, "seeds", one + "/") == [one, "seeds", "seeds"], "the mean is of all seeds"
-
-
 def test_what_is_no_tagger_is_refused_with_the_way_out(run, add_stage, tmp_path):
     for names, problem in (
         ([], r"holds none \(finished stages: prepare-data\)"),

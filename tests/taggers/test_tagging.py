@@ -38,7 +38,6 @@ from crossner_cli.taggers.tagging import (
     Calibration,
     ScoredEntity,
     Tagged,
-    calibrate,
     fit_calibration,
     keep_frozen_states,
     log_odds,
@@ -227,16 +226,6 @@ def loss(entities: list[ScoredEntity], slope: float, intercept: float) -> float:
     return total
 
 
-def test_the_rule_behind_many_entities_is_found_and_holds_for_others() -> None:
-    found = fit_calibration(too_sure(20_000, 1))
-    assert found.slope == pytest.approx(0.5, abs=0.03)
-    assert found.intercept == pytest.approx(-0.7, abs=0.06)
-    assert found.entities == 20_000 and 0 < found.correct < 20_000
-    few, others = fit_calibration(too_sure(1500, 2)), too_sure(2000, 3)
-    before, after = measure_reliability(others)["ece"], measure_reliability(calibrate(others, few))["ece"]
-    assert before > 0.15 and after < 0.05
-
-
 @given(ENTITIES)
 def test_no_neighbour_of_the_fit_is_better(entities: list[ScoredEntity]) -> None:
     found = fit_calibration(entities)
@@ -244,13 +233,6 @@ def test_no_neighbour_of_the_fit_is_better(entities: list[ScoredEntity]) -> None
         best = loss(entities, found.slope, found.intercept)
         for slope, intercept in ((0.01, 0), (-0.01, 0), (0, 0.01), (0, -0.01), (0.01, 0.01), (-0.01, -0.01)):
             assert best <= loss(entities, found.slope + slope, found.intercept + intercept) + 1e-9
-
-
-@given(ENTITIES, st.floats(0, 1), st.floats(0, 1))
-def test_probabilities_are_in_the_order_of_the_scores(entities: list[ScoredEntity], one: float, other: float) -> None:
-    found = fit_calibration(entities)
-    low, high = sorted((one, other))
-    assert 0 <= found(low) <= found(high) <= 1
 
 
 def test_entities_that_are_none_certain_or_misleading_are_fitted() -> None:
@@ -268,7 +250,10 @@ def test_entities_that_are_none_certain_or_misleading_are_fitted() -> None:
 
 def test_an_entity_is_right_where_words_and_type_are_those_of_a_gold_one() -> None:
     gold = [("B-x", "I-x", "O", "B-y"), ("O", "B-x")]
-    tagged = [Tagged(("B-x", "I-x", "O", "B-x"), (0.9, 0.6, 1.0, 0.8)), Tagged(("I-x", "B-x"), (0.3, 0.7))]
+    tagged = [
+        Tagged(("B-x", "I-x", "O", "B-x"), (0.9, 0.6, 1.0, 0.8)),
+        Tagged(("I-x", "B-x"), (0.3, 0.7)),
+    ]
     assert score_entities(gold, tagged) == [(0.6, True), (0.8, False), (0.3, False), (0.7, True)]
     counted = score(gold, [each.tags for each in tagged]).per_type
     assert sum(each.correct for each in counted.values()) == 2

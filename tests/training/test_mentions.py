@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import to_spans
-from crossner_cli.training.mentions import Mentions, collect_mentions
+from crossner_cli.training.mentions import collect_mentions
 from crossner_cli.training.streams import Batching, make_streams
 
 MIXED: Any = SimpleNamespace(mixes=True)
@@ -45,14 +45,6 @@ def test_only_mentions_change_and_each_becomes_one_of_its_type(sentence, share, 
     assert len(made.words) == len(made.tags or ())
     prefixes = {tag[0] for tag in made.tags or ()}
     assert prefixes <= set("BIO" if scheme == "bio" else "BIESO")
-
-
-def test_a_share_of_nothing_changes_nothing_and_a_share_of_all_draws_every_mention():
-    assert collect_mentions(SENTENCES, 0.0, "bio").replace_in(SENTENCES[0], np.random.default_rng(1)) == SENTENCES[0]
-    chosen = {"per": [("x",)], "loc": [("y", "z")]}
-    made = Mentions(1.0, chosen, "bio").replace_in(SENTENCES[0], np.random.default_rng(1))
-    assert made.words == ("x", "met", "x", "in", "y", "z")
-    assert made.tags == ("B-per", "O", "B-per", "O", "B-loc", "I-loc")
 
 
 def test_a_stream_draws_target_sentences_anew_in_each_epoch_and_the_same_ones_when_asked_again(tiny_encoder_folder):

@@ -1,5 +1,6 @@
 """Learning rates, weight decay and the parameters that they are for."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,7 +34,9 @@ def test_the_learning_rate_rises_and_falls_linearly() -> None:
         ("cross-domain-lm", ("generator=none",), 5e-3),
     ],
 )
-def test_layers_learn_faster_where_no_transformer_learns_with_them(tiny_encoder_folder, method, settings, rate):
+def test_layers_learn_faster_where_no_transformer_learns_with_them(
+    tiny_encoder_folder: Path, method: str, settings: tuple[str, ...], rate: float
+) -> None:
     tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, *settings)
     for given, expected in ((None, rate), (2e-4, 2e-4)):
         groups = group_parameters(tagger, Rates(learning_rate=1e-5, head_learning_rate=given))
@@ -68,20 +71,6 @@ def test_matrices_decay_and_biases_and_norms_do_not(tiny_encoder_folder, method)
     decays = {id(value): group.weight_decay for group in groups for value in group.parameters}
     expected = {id(value): 0.3 * (value.dim() > 1) for value in tagger.parameters() if value.requires_grad}
     assert decays == expected and set(decays.values()) == {0.0, 0.3}
-
-
-@pytest.mark.parametrize("is_trained", [True, False])
-def test_the_table_of_subword_vectors_is_trained_on_request_only(tiny_encoder_folder, is_trained):
-    tagger = make_tagger(tiny_encoder_folder, "linear")
-    groups = group_parameters(tagger, Rates(train_embeddings=is_trained))
-    trained = {id(value) for group in groups for value in group.parameters}
-    assert (id(tagger.encoder.word_embeddings) in trained) is is_trained
-
-
-@pytest.mark.parametrize(("width", "rate"), [(1024, 2.44e-5), (768, 5e-5), (384, 2.83e-4), (128, 5e-4), (None, None)])
-def test_a_wider_transformer_learns_in_smaller_steps(width, rate):
-    encoder: Any = SimpleNamespace(width=width)
-    assert Rates().for_transformer(encoder) == (None if rate is None else pytest.approx(rate, rel=0.01))
 
 
 def test_dev_sentences_without_a_type_of_the_tagger_are_noted() -> None:

@@ -111,7 +111,9 @@ def test_a_killed_stage_resumes_to_the_bit_identical_result(prepared_run: Path, 
         ),
     ],
 )
-def test_joint_training_resumes_to_the_bit_identical_result_too(command, weights, prepared_run, tiny_encoder_folder):
+def test_joint_training_resumes_to_the_bit_identical_result_too(
+    command: tuple[str, ...], weights: str, prepared_run: Path, tiny_encoder_folder: Path
+) -> None:
     stage = command[2].removeprefix("--")
     settings = ["--device", "cpu", "--threads", "1", "--checkpoint-every", "0", "--max-steps", "12"]
     more = ("--run", prepared_run, "--encoder", tiny_encoder_folder, *settings)

@@ -1,6 +1,7 @@
 """Streams of batches: each sentence as often as it should, of about one length, one domain spread over another."""
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -50,7 +51,9 @@ def test_a_sentence_that_counts_in_part_is_read_in_that_share_of_the_epochs() ->
 
 
 @pytest.mark.parametrize(("target", "source", "upsample"), [(24, 60, 50), (33, 90, 3), (100, 14041, 50)])
-def test_the_pace_that_is_told_is_the_one_read_however_small_the_domains(target, source, upsample):
+def test_the_pace_that_is_told_is_the_one_read_however_small_the_domains(
+    target: int, source: int, upsample: int
+) -> None:
     paces = compute_paces({"target": target, "source": source}, Batching(upsample=upsample, batch_size=32))
     pace, updates = paces["target"], -(-source // 32)
     stream = SentenceStream(sentences([3] * target), READER, pace.batch_size, 1, [pace.repeats] * target)
@@ -69,7 +72,9 @@ def test_batches_hold_sentences_of_about_one_length(count: int, most_padding: fl
     assert not {frozenset(batch) for batch in stream.epoch(0)} & {frozenset(batch) for batch in stream.epoch(1)}
 
 
-def test_target_sentences_are_repeated_in_an_order_that_follows_from_seed_and_epoch_alone(tiny_encoder_folder):
+def test_target_sentences_are_repeated_in_an_order_that_follows_from_seed_and_epoch_alone(
+    tiny_encoder_folder: Path,
+) -> None:
     tagger = make_tagger(tiny_encoder_folder, "linear")
     labelled = {"target": some_sentences(3), "source": some_sentences(40, seed=2)}
     for upsample, expected in ((4, [4] * 3 + [1] * 40), (1, [1] * 43)):

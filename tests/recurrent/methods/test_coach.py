@@ -12,22 +12,21 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, illegal_positions, to_spans
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.contract import find_method, head_tensors, read_settings
+from crossner_cli.methods.contract import find_method, read_settings
+from crossner_cli.recurrent.methods.bilstm_crf import BiLSTMCRFTagger
 from crossner_cli.recurrent.methods.coach import (
     FIRST,
     INSIDE,
     OUTSIDE,
-    CoachTagger,
     Entities,
     EntityReader,
     find_entities,
 )
-from crossner_cli.recurrent.word_encoder import WordEncoder
-from crossner_cli.recurrent.word_reader import Vocabulary, WordInputs
+
+ONE_TYPE = TagSet({"news": ("person",)})
+
 
 TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place"), "numbers": ("amount",)})
 GOLD = (
@@ -96,9 +95,6 @@ def padded(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
     return boundaries, torch.arange(longest) < torch.tensor([len(row) for row in rows])[:, None]
 
 
-# Entities and their vectors
-
-
 @hypothesis.given(ROWS)
 def test_entities_are_those_that_a_loop_over_words_finds(rows):
     boundaries, mask = padded(rows)
@@ -139,29 +135,6 @@ def test_gold_entities_are_those_of_the_tags_in_either_scheme():
         assert tagger.units(batch) == {"boundaries": batch.words, "types": len(spans)}
 
 
-# Descriptions
-
-
-def test_a_description_is_the_sum_of_the_vectors_of_its_words():
-    inputs = WordInputs(characters="none", word_size=6)
-    encoder = WordEncoder(Vocabulary(("political", "party", "person")), inputs)
-    tag_set = TagSet({"news": ("politicalparty", "person")})
-    tagger = CoachTagger(encoder, tag_set, CoachTagger.Hyperparameters(characters="none", word_size=6, lstm_size=4))
-    assert encoder.words is not None
-    political, party, person = encoder.words.weight.detach()
-    torch.testing.assert_close(tagger.descriptions, torch.stack([torch.zeros(6), political + party, person]))
-    assert tagger.entity_reader.lstm.hidden_size == 3
-    assert "descriptions" in head_tensors(tagger) and not tagger.descriptions.requires_grad
-    batch = encoder.reader.collate(encoder.reader.encode([Sentence(("party",), ("B-person",), "news")], tag_set))
-    tagger.loss(batch)["types"].backward()
-    assert tagger.descriptions.grad is None and encoder.words.weight.grad is not None
-    assert not encoder.words.weight.grad[[0, 2]].any(), "words of descriptions are met in sentences only"
-    hyper = CoachTagger.Hyperparameters(word_size=7)
-    with pytest.raises(CrossNERError, match="have 7 values") as caught:
-        CoachTagger(WordEncoder(Vocabulary(("person",), "person"), hyper), TAG_SET, hyper)
-    assert "word" in caught.value.hint
-
-
 # Losses
 
 
@@ -181,6 +154,27 @@ def test_the_losses_are_those_of_a_crf_and_of_a_softmax_over_types():
     torch.testing.assert_close(losses["boundaries"], -likely.sum())
 
 
+def test_with_one_type_coach_is_a_boundary_tagger_under_another_name():
+    gold = (("B-person", "I-person", "O", "B-person", "B-person", "I-person", "O"), ("O", "O"))
+    coach, batch = given(tag_set=ONE_TYPE, gold=gold, domains=("news", "news"))
+    plain, _ = given(tag_set=ONE_TYPE, gold=gold, domains=("news", "news"), method="bilstm-crf")
+    assert isinstance(plain, BiLSTMCRFTagger)
+    plain.load_state_dict(
+        {
+            name.replace("boundary_layer", "tag_layer"): value
+            for name, value in coach.state_dict().items()
+            if name.startswith(("encoder.", "lstm.", "boundary_layer."))
+        }
+    )
+    losses = coach.loss(batch)
+    torch.testing.assert_close(losses["boundaries"], plain.loss(batch)["crf"])
+    assert losses["types"].item() == 0
+    found, expected = coach.decode(batch), plain.decode(batch)
+    assert found.tags == expected.tags and any(map(any, found.tags))
+    for row, other in zip(found.probabilities, expected.probabilities, strict=True):
+        assert row == pytest.approx(other)
+
+
 def test_a_batch_without_an_entity_costs_nothing_but_its_boundaries():
     tagger, batch = given(gold=(("O", "O"), ("O",)), domains=("news", "songs"))
     losses = tagger.loss(batch)
@@ -191,9 +185,6 @@ def test_a_batch_without_an_entity_costs_nothing_but_its_boundaries():
     # Data-parallel training waits for a gradient of every parameter.
     assert [name for name, value in tagger.named_parameters() if value.grad is None] == []
     assert not tagger.entity_reader.lstm.weight_hh_l0.grad.any()
-
-
-# Decoding
 
 
 def brute_force(tagger: Any, batch: Batch) -> list[tuple[list[str], list[float]]]:
@@ -252,9 +243,6 @@ def decoded(boundaries: Sequence[int], legal: str, scheme: Any = "bio") -> list[
     tagger.boundary_layer.scores = lambda states: 1e3 * functional.one_hot(torch.tensor([boundaries]), 3).float()
     (tags,) = tagger.decode(batch).tags
     return tag_set.from_ids(tags)
-
-
-# Settings and precision
 
 
 def test_an_inside_word_before_any_entity_is_outside_and_after_one_opens_another_in_the_scheme_of_the_run():

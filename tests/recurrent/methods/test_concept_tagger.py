@@ -11,7 +11,7 @@ from builders.tasks import GivenVectors
 from torch import Tensor
 
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.data.tags import TagSet, illegal_positions, to_spans
+from crossner_cli.data.tags import TagSet, illegal_positions
 from crossner_cli.encoders.start import CarryOver
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.engine.devices import start_engine
@@ -86,9 +86,6 @@ def types_of(domain: str, tag_set: TagSet = TAG_SET) -> tuple[str, ...]:
     return tag_set.domains.get(domain, tag_set.types)
 
 
-# Passes
-
-
 @both
 def test_each_pass_reads_one_sentence_and_one_type_of_its_domain_and_no_padding(method):
     tagger, batch = given(method)
@@ -115,9 +112,6 @@ def test_passes_that_do_not_fit_into_memory_at_once_are_the_same(method, monkeyp
     assert again.tags == decoded.tags
     for first, second in zip(again.probabilities, decoded.probabilities, strict=True):
         assert first == pytest.approx(second, abs=1e-5)
-
-
-# Loss
 
 
 @both
@@ -167,9 +161,6 @@ def test_words_that_describe_no_type_or_are_no_examples_of_one_are_refused(text)
     assert read_examples(r"language=C\+\++Ada;B-c=y=z") == {"language": ("C++", "Ada"), "B-c": ("y=z",)}
 
 
-# Merging the passes
-
-
 def probabilities_of(tagger: Any, batch: Batch, sentence: int) -> list[dict[str, float]]:
     """Of each word's BIO tags: passes are independent, and at most one of them names the word."""
     types = types_of(DOMAINS[sentence])
@@ -206,44 +197,27 @@ def test_decoding_gives_the_best_of_all_sequences(method, legal):
     assert legal or broken, "every sequence is legal here: the test means nothing"
 
 
-@pytest.mark.parametrize("legal", ["true", "false"])
-@both
-def test_the_scheme_changes_neither_entities_nor_probabilities(method, legal):
-    bio, batch = given(method, f"legal={legal}")
-    bioes, _ = given(method, f"legal={legal}", tag_set=TagSet(TAG_SET.domains, "bioes"))
-    bioes.load_state_dict(bio.state_dict())
-    plain, other = bio.decode(batch), bioes.decode(batch)
-    as_bio = str.maketrans({"S": "B", "E": "I"})
-    for first, second in zip(plain.tags, other.tags, strict=True):
-        tags = bioes.tag_set.from_ids(second)
-        illegal = [
-            len(illegal_positions(of, scheme)) for of, scheme in ((tags, "bioes"), (TAG_SET.from_ids(first), "bio"))
-        ]
-        assert illegal[0] == illegal[1] == 0 or legal == "false" and illegal[0] >= illegal[1]
-        assert to_spans(tags) == to_spans(TAG_SET.from_ids(first)), "ends are told where entities end"
-        assert [tag[0].translate(as_bio) + tag[1:] for tag in tags] == TAG_SET.from_ids(first)
-    assert plain.probabilities == other.probabilities
-    assert any(tag for tags in plain.tags for tag in tags)
-
-
-# Examples
-
-
-@pytest.mark.parametrize(
-    ("types", "words"),
-    [
-        (("person", "PER", "Person"), ("Quigley", "Samokhalova")),
-        (("organisation", "organization", "ORG"), ("Aberdeen", "Nantes")),
-        (("song", "politician"), ()),
-    ],
-)
-def test_types_of_every_spelling_have_the_published_examples_unless_others_are_given(types, words):
-    for name in types:
-        assert example_words(name, {}) == words
-        assert example_words(name, read_examples(f"x=y; {name} = a + b-c ;")) == ("a", "b-c")
-
-
 # Sizes, settings, folders
+
+
+def attended(tagger: Any, states: Tensor, entity_type: str) -> Tensor:
+    """What the passes of a type read of its examples, (N, W, D)."""
+    rows = torch.full((len(states),), 1 + tagger.tag_set.types.index(entity_type))
+    return tagger._inputs(states, rows)[..., -tagger.encoder.description_size :].detach()
+
+
+def test_without_weights_examples_are_averaged_however_many_another_type_has():
+    tagger, _ = given("robust-tagger")
+    states = torch.randn(2, 7, tagger.example_weight.shape[0])
+    before = attended(tagger, states, "place")
+    torch.nn.init.zeros_(tagger.example_weight)
+    for name, words in {"place": ("Oslo", "Lima", "Rome"), "person": ("Quigley", "Samokhalova")}.items():
+        found = attended(tagger, states, name)
+        torch.testing.assert_close(found, tagger.encoder.embed_words(words).mean(dim=0).expand_as(found))
+    assert not torch.allclose(before, attended(tagger, states, "place"), atol=1e-2)
+    # A type without examples has its description for one.
+    found = attended(tagger, states, "song")
+    torch.testing.assert_close(found, tagger.encoder.describe(["song"]).expand_as(found))
 
 
 def test_sizes_are_those_of_the_papers():
@@ -311,3 +285,15 @@ def test_types_are_described_again_beside_a_start_and_all_that_is_learnt_carries
     for name, value in head_tensors(new).items():
         assert torch.equal(value, before[name] if name in learnt else own[name]), name
     assert carried.carried_types == ["town", "human"]
+
+
+@both
+def test_the_vectors_of_words_learn_but_not_by_describing_types(method):
+    tagger = over_words(method, TagSet({"news": ("person", "place")}), "anna person place Quigley Samokhalova", 1)
+    reader = tagger.encoder.reader
+    gold = [Sentence(("anna", "Oslo"), ("B-person", "O"), "news")]
+    tagger.loss(reader.collate(reader.encode(gold, tagger.tag_set)))["tags"].backward()
+    learnt = tagger.encoder.words.weight.grad.any(dim=1).tolist()
+    assert dict(zip(tagger.encoder.vocabulary.words, learnt, strict=True)) == {
+        word: word == "anna" for word in tagger.encoder.vocabulary.words
+    }

@@ -14,6 +14,7 @@ from builders.tasks import (
     SOURCE_NER,
     TARGET_LM,
     TARGET_NER,
+    WORDS,
     GivenVectors,
     a_batch,
     over_vectors,
@@ -24,6 +25,8 @@ from torch import Tensor
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import UNLABELLED
 from crossner_cli.methods.contract import read_settings
+from crossner_cli.recurrent.bilstm import BiLSTM
+from crossner_cli.recurrent.generated_lstm import GeneratedBiLSTM
 from crossner_cli.recurrent.language_model import language_model_loss
 from crossner_cli.recurrent.methods.cross_domain_lm import LM, NER, CrossDomainLM
 from crossner_cli.recurrent.multi_task import PER_DOMAIN
@@ -31,9 +34,6 @@ from crossner_cli.recurrent.tasks import ROLES, SOURCE, TARGET, TASKS
 
 STACKED = ("generator=none", "lstm_layers=3")
 UNSUPERVISED = "tasks=source-ner,source-lm,target-lm"
-
-
-# Settings
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,21 @@ UNSUPERVISED = "tasks=source-ner,source-lm,target-lm"
 )
 def test_an_update_reads_a_batch_of_each_task(settings, streams):
     assert read_settings(CrossDomainLM, settings).streams == streams
+
+
+def test_settings_choose_the_bilstm_and_the_softmax_in_the_sizes_of_the_paper():
+    sizes = {"full": (3, 2), "domain": (3, 0), "task": (0, 2)}
+    for generator, (domain_size, task_size) in sizes.items():
+        own = over_vectors(f"generator={generator}").lstm.generator
+        assert own.weights[0].shape[-2:] == (max(1, task_size), max(1, domain_size))
+        learnt = {name for name, _ in own.named_parameters() if "vectors" in name}
+        assert ("domain_vectors" in learnt, "task_vectors" in learnt) == (domain_size > 0, task_size > 0)
+    assert isinstance(over_vectors("generator=none").lstm, BiLSTM)
+    assert over_vectors("tasks=target-ner,source-ner").language_model is None
+    assert over_vectors().language_model.weight.shape == (WORDS + 1, 6), "one table for both directions and domains"
+    tagger = CrossDomainLM(cast("Any", GivenVectors(torch.zeros(1, 1, 150))), TAG_SET, CrossDomainLM.Hyperparameters())
+    assert isinstance(tagger.lstm, GeneratedBiLSTM) and tagger.lstm.output_dim == 200
+    assert sum(value.numel() for value in tagger.lstm.generator.weights) == 201_600 * 64
 
 
 @pytest.mark.parametrize(
@@ -65,9 +80,6 @@ def test_one_crf_serves_domains_of_the_same_types_and_those_without_labels(tag_s
     tagger = over_vectors(*settings, tag_set=tag_set)
     assert len(tagger.tag_layers) == layers
     assert (tagger.tag_layer(TARGET) is tagger.tag_layer(SOURCE)) == (layers == 1)
-
-
-# Losses
 
 
 @pytest.mark.parametrize("generator", ["full", "domain", "task", "none"])
@@ -108,21 +120,6 @@ def test_language_models_of_mixed_text_each_read_the_sentences_of_both_domains(g
     assert tagger.units(both) == {"tags target": 12, "tags source": 3, "language target": 30, "language source": 30}
     assert set(tagger.loss(both)) == set(tagger.units(both))
     torch.testing.assert_close({name: tagger.loss(both)[name] for name in read}, read)
-
-
-@pytest.mark.parametrize(("role", "weight"), [("source", 3), ("target", 5)])
-@pytest.mark.parametrize("method", ["cross-domain-lm", "multi-task-lstm", "multi-cell-lstm"])
-def test_an_only_domain_has_the_name_and_the_weight_of_the_role_that_its_tasks_have(method, role, weight):
-    tasks = f"tasks={role}-ner,{role}-lm" if method == "cross-domain-lm" else f"tasks={role}-ner"
-    alone, batch = TagSet({"news": ("person", "place")}), a_batch("news")
-    plain, weighted = (
-        over_vectors(tasks, *weights, tag_set=alone, method=method)
-        for weights in (("source_weight=1", "target_weight=1"), ("source_weight=3", "target_weight=5"))
-    )
-    kinds = {"cross-domain-lm": ("tags", "language"), "multi-cell-lstm": ("tags", "entity", "attention")}
-    before, after = plain.loss(batch), weighted.loss(batch)
-    assert set(after) == set(weighted.units(batch)) == {f"{kind} {role}" for kind in kinds.get(method, ("tags",))}
-    torch.testing.assert_close(after, before | {f"tags {role}": weight * before[f"tags {role}"]})
 
 
 def test_labelled_sentences_are_read_by_the_language_models_only_where_they_are_a_task_and_it_is_wanted():
@@ -172,23 +169,6 @@ def test_domains_that_begin_alike_have_one_bilstm_a_task_until_they_learn():
     assert not torch.equal(learnt[TARGET], learnt[SOURCE])
 
 
-def test_a_batch_of_both_domains_is_the_sum_of_its_sentences_and_an_unknown_domain_the_target():
-    tagger = over_vectors()
-    mixed = a_batch("news", "songs", "elsewhere")
-    mixed_terms = ("tags target", "tags source", "language target", "language source")
-    assert tagger.units(mixed) == dict(zip(mixed_terms, (12, 3, 24, 6), strict=True))
-    alone = dict.fromkeys(mixed_terms, torch.zeros(()))
-    for row, domain in enumerate(("news", "songs", "news")):
-        batch = a_batch(domain)
-        one = over_vectors()
-        one.encoder.vectors = torch.nn.Parameter(tagger.encoder.vectors.detach()[row : row + 1])
-        of_row = {name: getattr(batch, name)[row : row + 1] for name in ("word_mask", "tags", "word_ids")}
-        only = dataclasses.replace(batch, domains=(domain,), **of_row)
-        for name, value in one.loss(only).items():
-            alone[name] = alone[name] + value
-    torch.testing.assert_close(tagger.loss(mixed), alone)
-
-
 @pytest.mark.parametrize(
     "settings", [*((f"generator={kind}",) for kind in ("full", "domain", "task", "none")), STACKED]
 )
@@ -233,25 +213,28 @@ def test_new_text_is_tagged_as_the_target_by_a_crf_that_learnt_labels_never_by_o
         assert not name.startswith("tag_layers") or (gradient is not None) == name.startswith(f"tag_layers.{layer}")
 
 
-def test_tags_and_types_read_the_last_of_several_layers_and_language_models_the_first():
-    tagger = over_vectors(*STACKED, "entity_weight=0.5", "lm_weight=2")
-    words, mask = tagger.encoder.vectors, TARGET_NER.word_mask
-    first = tagger.lstm(words, mask)
-    last = tagger.upper(first, mask)
-    torch.testing.assert_close(
-        tagger.loss(TARGET_NER),
-        {
-            "tags target": tagger.tag_layers[TARGET].loss(last, TARGET_NER.tags, mask) * 2,
-            "entity target": tagger._type_loss(last, TARGET_NER.tags, mask, TARGET),
-            "language target": 2 * language_model_loss(tagger.language_model, first, TARGET_NER.word_ids, mask),
-        },
+def test_without_a_language_model_and_with_one_hot_tasks_it_is_co_ner():
+    full, plain = (
+        over_vectors("lm_weight=0"),
+        over_vectors("tasks=target-ner,source-ner", "generator=domain", "target_weight=2"),
     )
-    torch.testing.assert_close(tagger.tag_states(words, mask, TARGET), last)
-    learnt = {name for name, gradient in step(tagger, TARGET_LM).items() if gradient is not None}
-    assert not any(name.startswith("upper") for name in learnt)
-
-
-# What learns from what
+    values, generator = full.state_dict(), full.lstm.generator
+    with torch.no_grad():
+        generator.task_vectors.copy_(torch.eye(2))
+        for weight, own in zip(generator.weights, plain.lstm.generator.weights, strict=True):
+            own.copy_(weight[..., NER : NER + 1, :])
+    plain.load_state_dict(
+        {name: value for name, value in values.items() if name in plain.state_dict() and "weights" not in name},
+        strict=False,
+    )
+    for batch in (TARGET_NER, SOURCE_NER):
+        (name,) = plain.loss(batch)
+        torch.testing.assert_close(full.loss(batch)[name], plain.loss(batch)[name])
+        assert full.decode(batch) == plain.decode(batch)
+    of_full, of_plain = (step(tagger, TARGET_NER, SOURCE_NER) for tagger in (full, plain))
+    for name, gradient in of_plain.items():
+        of_ner = of_full[name][..., NER : NER + 1, :] if "weights" in name else of_full[name]
+        torch.testing.assert_close(of_ner, gradient)
 
 
 def learns(gradient: Tensor | None) -> list[bool]:
@@ -259,12 +242,28 @@ def learns(gradient: Tensor | None) -> list[bool]:
     return gradient.flatten(1).any(dim=1).tolist()
 
 
-# Decoding
+def test_vectors_learn_from_batches_of_their_domain_and_task_only():
+    names = ("lstm.generator.domain_vectors", "lstm.generator.task_vectors")
+    tagger = over_vectors("lm_text=raw")
+    cases = [
+        ((TARGET_NER,), ([True, False], [True, False])),
+        ((SOURCE_NER,), ([False, True], [True, False])),
+        ((TARGET_LM,), ([True, False], [False, True])),
+        ((SOURCE_NER, SOURCE_LM), ([False, True], [True, True])),
+        ((SOURCE_NER, TARGET_LM), ([True, True], [True, True])),
+    ]
+    for batches, expected in cases:
+        gradients = step(tagger, *batches)
+        assert tuple(learns(gradients[name]) for name in names) == expected
 
 
 @pytest.mark.parametrize(
     ("method", "settings"),
-    [("cross-domain-lm", ()), ("multi-task-lstm", ("generator=domain",)), ("multi-cell-lstm", ("attention=domain",))],
+    [
+        ("cross-domain-lm", ()),
+        ("multi-task-lstm", ("generator=domain",)),
+        ("multi-cell-lstm", ("attention=domain",)),
+    ],
 )
 @pytest.mark.parametrize(("role", "taught"), [("source", SOURCE_NER), ("target", TARGET_NER)])
 def test_a_domain_that_no_task_reads_is_tagged_as_the_other_not_by_what_was_drawn(method, settings, role, taught):
@@ -280,9 +279,6 @@ def test_a_domain_that_no_task_reads_is_tagged_as_the_other_not_by_what_was_draw
         gradients = step(tagger, batch)
         per_domain = [gradients[name] for name in PER_DOMAIN & gradients.keys()]
         assert per_domain and all(learns(gradient)[row] for gradient in per_domain)
-
-
-# Training and storage
 
 
 @pytest.mark.parametrize("method", ["cross-domain-lm", "multi-cell-lstm"])

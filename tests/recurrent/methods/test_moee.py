@@ -8,13 +8,17 @@ import torch
 from builders.taggers import TAG_SET
 from builders.tasks import GivenVectors
 from torch import Tensor
+from torch.nn import functional
 
 from crossner_cli.data.tags import TagSet, illegal_positions
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.layers.crf import TagLayer
-from crossner_cli.methods.contract import find_method, read_settings
-from crossner_cli.recurrent.methods.moee import MoEETagger
+from crossner_cli.methods.contract import Tagger, find_method, read_settings
+from crossner_cli.recurrent.methods.moee import EntityExperts, MoEETagger
 from crossner_cli.recurrent.methods.mtl import entity_class_of_tags
+
+ONE_TYPE = TagSet({"news": ("person",)})
+
 
 SMALL = ("lstm_size=6", "dropout=0")
 SETTINGS = {
@@ -48,7 +52,28 @@ def states_of(tagger: Any, batch: Batch) -> Tensor:
     return states
 
 
-# The experts and their gate
+def outputs_of(experts: EntityExperts, states: Tensor) -> Tensor:
+    """Each expert on its own, (B, W, E, S)."""
+    pairs = zip(experts.weight, experts.bias, strict=True)
+    return torch.stack([functional.linear(states, weight, bias) for weight, bias in pairs], dim=2)
+
+
+def reached(tagger: Tagger, term: str, batch: Batch) -> set[str]:
+    """The parts of a tagger that a loss term sends a gradient to."""
+    tagger.zero_grad()
+    tagger.loss(batch)[term].backward()
+    return {name.partition(".")[0] for name, value in tagger.named_parameters() if value.grad is not None}
+
+
+def test_a_mixture_lies_among_what_its_experts_say():
+    tagger, batch = given("moee")
+    states = states_of(tagger, batch)
+    mixture, gate = tagger._mixture(states)
+    alpha, outputs = gate.softmax(dim=-1), outputs_of(tagger.experts, states)
+    assert alpha.min() >= 0
+    torch.testing.assert_close(alpha.sum(dim=-1), torch.ones(3, 7))
+    torch.testing.assert_close(mixture, sum(alpha[..., a, None] * outputs[:, :, a] for a in range(4)))
+    assert bool((mixture <= outputs.amax(dim=2) + 1e-5).all() and (mixture >= outputs.amin(dim=2) - 1e-5).all())
 
 
 def test_with_a_constant_gate_the_experts_are_one_factorised_emission():
@@ -86,7 +111,28 @@ def test_the_gate_learns_types_and_not_tags(scheme):
     torch.testing.assert_close(tagger.loss(batch)["gate"], expected)
 
 
-# Task1
+# Losses
+
+
+def test_with_one_type_task1_is_task2():
+    assert entity_class_of_tags(ONE_TYPE).tolist() == [0, 1, 2]
+    tagger, batch = given("mtl", tag_set=ONE_TYPE)
+    tagger.entity_layer.load_state_dict(tagger.tag_layer.state_dict())
+    losses = tagger.loss(batch)
+    assert torch.equal(losses["tags"], losses["entity"])
+
+
+@both
+@every_version
+def test_each_loss_reaches_its_own_layers_and_the_shared_ones_only(method, settings):
+    tagger, batch = given(method, *settings)
+    shared = {"encoder"} | ({"context"} if tagger.context.bilstm is not None else set())
+    own = {"tags": {"tag_layer"}, "entity": {"entity_layer"}}
+    if method == "moee":
+        own = {"tags": {"tag_layer", "experts", "gate"}, "gate": {"gate"}, "entity": {"entity_layer"}}
+    assert {term: reached(tagger, term, batch) for term in tagger.units(batch)} == {
+        term: shared | parts for term, parts in own.items()
+    }
 
 
 @pytest.mark.parametrize("scheme", ["bio", "bioes"])
@@ -96,9 +142,6 @@ def test_task1_merges_the_types(scheme):
     found = entity_class_of_tags(tag_set).tolist()
     assert found == [wanted[tag[0]] for tag in tag_set.tags]
     assert [number for number, entity_class in enumerate(found) if entity_class == 0] == [0]
-
-
-# Losses
 
 
 @both
@@ -134,9 +177,6 @@ def test_the_softmax_version_is_token_cross_entropy(method):
         words = batch.word_mask.nonzero().tolist()
         expected = -sum(shares[row, word, gold[term][row, word]].log() for row, word in words)
         torch.testing.assert_close(losses[term], expected)
-
-
-# Versions and decoders
 
 
 def test_sizes_are_those_of_the_paper():

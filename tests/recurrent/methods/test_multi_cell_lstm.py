@@ -1,6 +1,7 @@
 """The multi-cell LSTM: which domain runs which cells, and what each loss reads and reaches."""
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from crossner_cli.recurrent.methods.multi_cell_lstm import MultiCellTagger
 
 NEWS, SONGS = 0, 1
 SAME = TagSet({"news": ("person", "place"), "songs": ("place", "person")})
+
+
 ONE = TagSet({"news": ("person", "place")})
 LM = "tasks=source-ner,target-lm"
 
@@ -128,6 +131,30 @@ def test_the_type_losses_are_cross_entropies_of_types_without_prefix(tiny_encode
         torch.testing.assert_close(losses[f"{name} source"], -chosen.log().sum())
 
 
+def test_the_attention_loss_can_vanish_which_a_second_softmax_would_forbid(tiny_encoder_folder):
+    tagger = make(tiny_encoder_folder)
+    scores, mask = torch.tensor([[[[50.0, 0, 0], [30.0, 0, 0]]]]), torch.ones(1, 1, dtype=torch.bool)
+    states = states_of(tagger, of_domain(tagger, "news"), NEWS)._replace(attention=scores)
+    loss = tagger._type_loss(tagger.attention_scores(states, NEWS), torch.zeros(1, 1).long(), mask, NEWS)
+    assert loss < 1e-9
+    twice = torch.nn.functional.cross_entropy(scores.softmax(dim=-1).mean(dim=2)[0], torch.zeros(1).long())
+    assert float(twice) == pytest.approx(math.log(math.e + 2) - 1)
+
+
+def test_weights_multiply_their_terms_and_zero_leaves_a_term_out(tiny_encoder_folder):
+    plain = make(tiny_encoder_folder)
+    batch = of_domain(plain, "news")
+    heavy = make(tiny_encoder_folder, "entity_weight=0.1", "attention_weight=3", "target_weight=2", "source_weight=5")
+    wanted = {"tags target": 2, "entity target": 0.1, "attention target": 3}
+    for name, value in heavy.loss(batch).items():
+        torch.testing.assert_close(value, wanted[name] * plain.loss(batch)[name])
+    songs = of_domain(plain, "songs")
+    torch.testing.assert_close(heavy.loss(songs)["tags source"], 5 * plain.loss(songs)["tags source"])
+    none = make(tiny_encoder_folder, "entity_weight=0", "attention_weight=0")
+    assert list(none.loss(batch)) == list(none.units(batch)) == ["tags target"]
+    assert not {name for name in learn(none, batch) if name.startswith("type_score")}
+
+
 def test_raw_text_is_predicted_in_both_directions_from_states_without_dropout(tiny_encoder_folder):
     tagger = make(tiny_encoder_folder, LM, "lm_weight=0.5", "dropout=0.5", "input_dropout=0")
     batch, songs = raw(of_domain(tagger, "news")), of_domain(tagger, "songs")
@@ -148,6 +175,23 @@ def test_raw_text_is_predicted_in_both_directions_from_states_without_dropout(ti
     assert found[0] == pytest.approx(found[1]) == pytest.approx(0.5 * float(expected.detach()))
     none = make(tiny_encoder_folder, LM, "lm_weight=0")
     assert learn(none, raw(of_domain(none, "news"))) == set()
+
+
+def test_what_asks_and_what_is_asked_are_never_one_matrix(tiny_encoder_folder):
+    """The released code reads P where Q is meant, for the source."""
+    for setting in ("shared", "domain"):
+        tagger = make(tiny_encoder_folder, f"attention={setting}")
+        for number, domain in ((NEWS, "news"), (SONGS, "songs")):
+            batch, own = of_domain(tagger, domain), number if setting == "domain" else 0
+            attention = tagger.lstm.query, tagger.lstm.key, tagger.lstm.score
+            for weight in attention:
+                before = states_of(tagger, batch, number).attention[batch.word_mask]
+                with torch.no_grad():
+                    weight[own] += torch.randn_like(weight[own])
+                after = states_of(tagger, batch, number).attention[batch.word_mask]
+                assert not torch.allclose(before, after)
+            gradients = learn(tagger, batch, f"attention {'target' if domain == 'news' else 'source'}")
+            assert gradients >= {"lstm.query", "lstm.key", "lstm.score"}
 
 
 def test_words_of_raw_text_without_a_type_teach_no_types(tiny_encoder_folder):

@@ -8,11 +8,10 @@ import pytest
 import torch
 from builders.taggers import TAG_SET
 from builders.tasks import SOURCE_LM, SOURCE_NER, TARGET_LM, TARGET_NER, GivenVectors, a_batch, over_vectors, step
-from torch import Tensor
 
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.options import Finetune
-from crossner_cli.recurrent.adversary import AttentiveDiscriminator, focal_loss
+from crossner_cli.recurrent.adversary import focal_loss
 from crossner_cli.recurrent.bilstm import BiLSTM
 from crossner_cli.recurrent.generated_lstm import GeneratedBiLSTM
 from crossner_cli.recurrent.methods.multi_task_lstm import MultiTaskLSTM
@@ -29,9 +28,6 @@ def made(*settings: str, **named: Any) -> Any:
     return over_vectors(*settings, method="multi-task-lstm", **named)
 
 
-# Sharing
-
-
 def test_the_domains_share_the_bilstm_and_have_a_crf_each():
     tagger = made()
     states = tagger.lstm(tagger.encoder.vectors, TARGET_NER.word_mask)
@@ -43,6 +39,19 @@ def test_the_domains_share_the_bilstm_and_have_a_crf_each():
         gradients = step(tagger, batch)
         for name, gradient in gradients.items():
             assert (gradient is None) == name.startswith(f"tag_layers.{1 - domain}"), name
+
+
+@every_adversary
+def test_an_adversary_of_weight_zero_changes_no_gradient_of_the_tagger(adversary):
+    off, none = made(f"adversary={adversary}", "adversary_weight=0"), made()
+    off.load_state_dict(none.state_dict(), strict=False)
+    found, expected = step(off, TARGET_NER, SOURCE_NER), step(none, TARGET_NER, SOURCE_NER)
+    for name, gradient in found.items():
+        assert gradient is not None
+        if name.startswith("discriminator"):
+            assert not gradient.any()
+        else:
+            torch.testing.assert_close(gradient, expected[name])
 
 
 @every_adversary
@@ -79,9 +88,6 @@ def test_a_batch_of_both_domains_is_the_sum_over_the_domains(adversary):
         torch.testing.assert_close(mixed["adversary source"], told[1])
         torch.testing.assert_close(mixed["adversary target"], told[0] + told[2])
         assert (units["adversary target"], units["adversary source"]) == (12, 3)
-
-
-# The adversary
 
 
 @every_adversary
@@ -141,17 +147,6 @@ def test_a_training_tells_how_far_it_is_however_many_batches_it_reads_and_goes_o
                 work.close()
         told.append(shares)
     assert told == [[0.0, 0.1, 0.2], [share / 10 for share in range(2, 10)]]
-
-
-def test_attention_weighs_the_words_of_a_sentence():
-    torch.manual_seed(5)
-    judge = AttentiveDiscriminator(4)
-    states, mask = torch.randn(1, 3, 4), torch.ones(1, 3, dtype=torch.bool)
-    hidden, score = judge.attention[0], judge.attention[2]
-    weights = [math.exp((score.weight @ torch.tanh(hidden.weight @ word + hidden.bias)).item()) for word in states[0]]
-    pooled: Tensor = sum(weight / sum(weights) * word for weight, word in zip(weights, states[0], strict=True))
-    expected = judge.classifier.weight[0] @ pooled + judge.classifier.bias[0]
-    torch.testing.assert_close(judge(states, mask)[0], expected)
 
 
 def test_sizes_and_parts_are_those_of_the_paper():
