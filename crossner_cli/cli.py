@@ -59,7 +59,7 @@ def main() -> None:
             raise
 
 
-def takes(options_type: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+def add_flags(options_type: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
     """Give a command a flag per field of its options, their docstring as help, and the boundary for errors."""
 
     def decorate(body: Callable[[Options], None]) -> Callable[..., None]:
@@ -217,7 +217,7 @@ def crossner(
 
 def declare(options_type: type[Options], title: str, body: Callable[[Options], None]) -> None:
     """Declare a command by its options, with its line in the list of commands."""
-    app.command(options_type.command, cls=CommandHelp, short_help=title)(takes(options_type)(body))
+    app.command(options_type.command, cls=CommandHelp, short_help=title)(add_flags(options_type)(body))
 
 
 def adapt(options: Adapt) -> None:

@@ -49,7 +49,7 @@ def count(number: float | None) -> str:
     return NOTHING if number is None else f"{number:,.0f}"
 
 
-def first_of(names: Sequence[str], most: int = 5) -> str:
+def join_first(names: Sequence[str], most: int = 5) -> str:
     """The first of some names, in a sentence."""
     return ", ".join(names[:most]) + (", …" if names[most:] else "")
 

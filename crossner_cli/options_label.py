@@ -13,7 +13,7 @@ from crossner_cli.option_fields import ComputeTags, option
 OPENAI = "openai:"
 selection = partial(option, panel="Selection")
 model_option = partial(option, panel="Language models")
-OF_MODELS = ("base_url", "shots", "descriptions", "second_pass", "parallel", "timeout", "max_requests")
+MODEL_OPTIONS = ("base_url", "shots", "descriptions", "second_pass", "parallel", "timeout", "max_requests")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,7 @@ class Label(ComputeTags):
                 "--min-probability has no effect with a language model: its labels have no probabilities.",
                 hint="Leave it out.",
             )
-        given = [part for name in OF_MODELS for part in self.given(name)[:1]]
+        given = [part for name in MODEL_OPTIONS for part in self.given(name)[:1]]
         if model is None and given:
             raise CrossNERError(
                 f"{given[0]} has no effect without a language model.",

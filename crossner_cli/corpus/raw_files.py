@@ -51,13 +51,13 @@ class CorpusFiles:
         """Return a sentence for each kind of file that is ignored."""
         notes = []
         if self.ignored:
-            names = figures.first_of([path.name for path in self.ignored])
+            names = figures.join_first([path.name for path in self.ignored])
             notes.append(
                 f"{len(self.ignored)} files in folders of the corpus are ignored because they are hidden, links to"
                 f" nothing, or have none of the endings {' '.join(FOLDER_ENDINGS)}: {names}. To read one, name it."
             )
         if self.stages:
-            names = figures.first_of([str(stage) for stage in self.stages])
+            names = figures.join_first([str(stage) for stage in self.stages])
             notes.append(f"{len(self.stages)} stages of run directories in folders of the corpus are ignored: {names}.")
         return notes
 
@@ -239,7 +239,7 @@ def _parquet_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[st
 
 def _check_column(columns: Iterable[str], column: str, place: str) -> None:
     if column not in columns:
-        names = figures.first_of([repr(str(name)[:40]) for name in columns], 20) or "none"
+        names = figures.join_first([repr(str(name)[:40]) for name in columns], 20) or "none"
         raise CrossNERError(f"{place}: there is no column {column!r}, only {names}.", hint=COLUMN_HINT)
 
 

@@ -79,7 +79,7 @@ class Inputs:
             below = [each for each in sorted(walk_files(path)) if not each.name.startswith(".")]
             chosen = [each for each in below if each.suffix.lower() in FOLDER_ENDINGS]
             if left := [each.name for each in below if each.suffix.lower() not in FOLDER_ENDINGS]:
-                named = figures.first_of(left)
+                named = figures.join_first(left)
                 self.notes.append(f"Not read of {path}, because of their endings: {len(left)} files ({named}).")
             if not chosen:
                 hint = f"Files are read that end in {' '.join(FOLDER_ENDINGS)}. To read another one as text, name it."

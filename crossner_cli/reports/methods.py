@@ -19,7 +19,7 @@ from crossner_cli.reports.blocks import Block, Line, Table
 PACKAGE = "crossner_cli"
 DEFAULT = "linear"  # of --method
 KINDS = {"int": "whole number", "float": "number", "str": "text", "bool": "true | false"}
-OF_WORDS = "words: static vectors, characters and, if set, language models of characters and a transformer"
+WORD_INPUTS = "words: static vectors, characters and, if set, language models of characters and a transformer"
 Assignment = ast.Assign | ast.AnnAssign
 
 
@@ -177,7 +177,7 @@ def method_details(facts: MethodFacts) -> list[Block]:
     return [
         Line(f"{facts.name}: {facts.title}", True),
         Line(f"Paper: {facts.paper}"),
-        Line(f"Reads {OF_WORDS if facts.reads == 'words' else facts.reads}"),
+        Line(f"Reads {WORD_INPUTS if facts.reads == 'words' else facts.reads}"),
         Line(f"Differs: {facts.differs}"),
         Table(title, columns, rows, texts=(0, 1, 2, 3)),
     ]

@@ -14,7 +14,7 @@ from crossner_cli.run.records import read_result
 from crossner_cli.run.results import EvaluateResult, SeedResult, TrainResult
 
 ADAPT = "dapt"
-WHAT_TO_GIVE = "Give run directories, a folder of them, or folders of evaluate stages."
+PATHS_HINT = "Give run directories, a folder of them, or folders of evaluate stages."
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,7 @@ def _find_places(path: Path) -> list[Path]:
         return [path]
     inside = [child for child in path.glob("*") if RunDirectory(child).stages()]
     if not inside:
-        raise CrossNERError(
-            f"{path} holds no finished stage, and no folder in it is a run directory.", hint=WHAT_TO_GIVE
-        )
+        raise CrossNERError(f"{path} holds no finished stage, and no folder in it is a run directory.", hint=PATHS_HINT)
     return sorted(inside, key=lambda child: (len(child.name), child.name))  # 9 before 10
 
 

@@ -54,8 +54,8 @@ from crossner_cli.stages.rerun import Execute, run_command
 CACHED = "sources"  # in the user's cache folder
 BYTES_OF_A_WORD, BYTES_OF_A_TAGGED_WORD = 6, 9
 # Words a second of minilm in fp32 on two cores without bf16.
-LEARNT, READ = 1_700, 5_800
-OF_DATA = ("source", "target", "corpus", "map_types", "dev_from_train")  # options of prepare-data
+LEARNING_SPEED, READING_SPEED = 1_700, 5_800
+DATA_OPTIONS = ("source", "target", "corpus", "map_types", "dev_from_train")  # options of prepare-data
 NAMES = {
     **dict.fromkeys((ALONE, FOLDS_ALONE), "target alone"),
     **dict.fromkeys((TEACHERS, FOLDS), "after the source"),
@@ -100,8 +100,8 @@ def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
         has_masked_lm_head=has_masked_lm_head,
     )
     before = run.read(PREPARED)["options"] if run.has(PREPARED) else {}
-    are_taught = before.get("silver") == str(options.run / SILVER) and (options.run / SILVER / MANIFEST).is_file()
-    steps = make_steps(options, facts, are_taught=are_taught)
+    has_labels = before.get("silver") == str(options.run / SILVER) and (options.run / SILVER / MANIFEST).is_file()
+    steps = make_steps(options, facts, has_labels=has_labels)
     if not options.force:
         _check_stages(run, before, steps)
     return steps
@@ -136,7 +136,7 @@ def _check_stages(run: RunDirectory, before: Mapping[str, Any], steps: Sequence[
     hint = "Give another --run; or --force, which makes every stage but the source's again."
     now = next(step.options for step in steps if isinstance(step.options, PrepareData) and step.options.run == run.path)
     record = now.record() if before else {}
-    if changed := describe_differences(*({name: each.get(name) for name in OF_DATA} for each in (before, record))):
+    if changed := describe_differences(*({name: each.get(name) for name in DATA_OPTIONS} for each in (before, record))):
         raise CrossNERError(
             f"The data of {run.path} were prepared with other options:\n  " + "\n  ".join(changed), hint=hint
         )
@@ -152,7 +152,7 @@ def describe_plan(steps: Sequence[Step]) -> list[Block]:
     """The steps with what each is expected to bring and on a CPU to take, and their command lines."""
     rows = []
     for number, step in enumerate(steps, start=1):
-        minutes = (step.learns / LEARNT + step.reads / READ) / 60
+        minutes = (step.learns / LEARNING_SPEED + step.reads / READING_SPEED) / 60
         time = "made" if _is_made(step) else f"{minutes:.0f}" if minutes >= 1 else "< 1"
         rows.append((str(number), step.command, getattr(step.options, "name", None) or "", step.brings, time))
     table = Table(

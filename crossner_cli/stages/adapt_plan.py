@@ -82,13 +82,13 @@ class Step:
         return ["crossner", self.command, *self.options.arguments()]
 
 
-def make_steps(options: Adapt, facts: Facts, *, are_taught: bool) -> list[Step]:
+def make_steps(options: Adapt, facts: Facts, *, has_labels: bool) -> list[Step]:
     """Make the steps that suit what there is.
 
     Args:
         options: What the user gave.
         facts: What there is.
-        are_taught: Whether the run holds the teachers' labels already, so that its data are prepared with them.
+        has_labels: Whether the run holds the teachers' labels already, so that its data are prepared with them.
     """
     size = SIZES[options.size]
     sentences = round(facts.words["corpus"] / MEAN_WORDS)
@@ -99,13 +99,13 @@ def make_steps(options: Adapt, facts: Facts, *, are_taught: bool) -> list[Step]:
         short = f"; raw text of about {sentences:,} sentences is not labelled: {needed:,} are needed"
     silver = str(options.run / SILVER) if teaches else options.silver
     steps = [_label_weakly(options)] if options.entities else []
-    prepared = _prepare(options, silver=options.silver if teaches and not are_taught else silver)
+    prepared = _prepare(options, silver=options.silver if teaches and not has_labels else silver)
     steps.append(Step("prepare-data", prepared, "checks, counts and stores the data"))
     if options.corpus and facts.has_masked_lm_head:
         adapts = Dapt(run=options.run, force=options.force, encoder=options.encoder)
         brings = "3.7 F1 after the source, published for BERT-base (Liu et al. 2021, table 2, ai)"
         steps.append(Step("dapt", adapts, brings, 5 * facts.words["corpus"]))
-    steps += _train(options, facts, size, teaches=teaches, are_taught=are_taught, silver=silver, short=short)
+    steps += _train(options, facts, size, teaches=teaches, has_labels=has_labels, silver=silver, short=short)
     models = [ALONE, *([TEACHERS] if silver else []), TAGGER]
     if not facts.has_test:
         trained = {step.options.name: step for step in steps if isinstance(step.options, Finetune)}
@@ -162,7 +162,7 @@ def _prepare(options: Adapt, silver: str | None) -> PrepareData:
 
 
 def _train(
-    options: Adapt, facts: Facts, size: Size, *, teaches: bool, are_taught: bool, silver: str | None, short: str
+    options: Adapt, facts: Facts, size: Size, *, teaches: bool, has_labels: bool, silver: str | None, short: str
 ) -> list[Step]:
     """The trainings: on the source, on the target alone, of the teachers, and of the final tagger."""
     # The source is trained again where it is another one, and only then.
@@ -196,7 +196,7 @@ def _train(
             output=options.run / SILVER,
         )
         steps.append(Step("label", labels, "labels of all teachers together", reads=count * words))
-        again = dataclasses.replace(_prepare(options, silver), force=options.force or not are_taught)
+        again = dataclasses.replace(_prepare(options, silver), force=options.force or not has_labels)
         steps.append(Step("prepare-data", again, "puts these labels beside the gold ones"))
     student = Finetune(
         **first,

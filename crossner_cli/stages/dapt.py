@@ -75,7 +75,7 @@ def fit_model(adaptation: Adaptation, stage: Stage, model: nn.Module, parts: Par
     """Train the model of an adaptation, and measure the held-out losses before and after."""
     engine, options = adaptation.engine, adaptation.options
     model.to(engine.device)
-    before = yield from _tell_perplexity(adaptation, stage, "before")
+    before = yield from _note_perplexity(adaptation, stage, "before")
     fitted = yield from fit(
         model,
         group_by_decay(parts, options),
@@ -94,11 +94,11 @@ def fit_model(adaptation: Adaptation, stage: Stage, model: nn.Module, parts: Par
         task=stage.name,
         unit=f"{adaptation.unit}s",
     )
-    after = yield from _tell_perplexity(adaptation, stage, "after")
+    after = yield from _note_perplexity(adaptation, stage, "after")
     return Fitted(fitted, before, after)
 
 
-def _tell_perplexity(adaptation: Adaptation, stage: Stage, when: str) -> Work[list[float]]:
+def _note_perplexity(adaptation: Adaptation, stage: Stage, when: str) -> Work[list[float]]:
     with adaptation.engine.autocast():
         losses = adaptation.measure()
     if losses:

@@ -26,7 +26,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.options_data import PrepareData
 from crossner_cli.run.progress import Notice, Progress, Work
 
-GOLD_TOO = "silver sentence that is in the target's train left out"
+COPY_OF_GOLD = "silver sentence that is in the target's train left out"
 Labelled = dict[str, LabelledDomain]
 
 
@@ -58,7 +58,7 @@ def notes_on_sets(sets: Mapping[str, Domain], names: Mapping[str, list[str]]) ->
             yield f"Fetched the {role} {domain.name!r} from {', '.join(fetched)}."
         parts = {f"{split} read as one from": paths for split, paths in domain.files.items() if len(paths) > 1}
         for what, paths in (parts | ({"not read of the folder:": domain.left} if domain.left else {})).items():
-            listed = figures.first_of([path.name for path in paths])
+            listed = figures.join_first([path.name for path in paths])
             yield f"{role} {domain.name}: {what} {len(paths)} files ({listed})."
 
 
@@ -133,7 +133,7 @@ def _make_silver(silver: LabelledDomain, target: LabelledDomain | None, names: M
             f"--silver {names['silver']}: the target has no type {', '.join(unknown)}.",
             hint=f"--map-types {names['silver']}:{unknown[0]}=O drops it, =NAME renames it.",
         )
-    kept = leave_out(silver.splits.get("train", []), target.splits.get("train", []), GOLD_TOO, silver.repairs)
+    kept = leave_out(silver.splits.get("train", []), target.splits.get("train", []), COPY_OF_GOLD, silver.repairs)
     return dataclasses.replace(silver, splits={"train": kept})
 
 

@@ -34,7 +34,7 @@ from crossner_cli.taggers.tagging import READING
 
 COMMAND = "predict"
 # Options that do not change what is written of lines that can be read.
-BESIDE_THE_BYTES = ("skip_bad_lines", "output", "input")
+IGNORED_OPTIONS = ("skip_bad_lines", "output", "input")
 
 
 def run(
@@ -185,7 +185,7 @@ def _dependencies(options: Predict, inputs: Inputs, tagging: Tagging, engine: En
     """Everything the bytes of the output depend on; None if the command cannot be continued."""
     if not options.is_resumable:
         return None
-    asked = {name: value for name, value in options.record().items() if name not in BESIDE_THE_BYTES}
+    asked = {name: value for name, value in options.record().items() if name not in IGNORED_OPTIONS}
     read = {
         f"input {number}": f"{digest_file(path)[:8]} as {inputs.format_of(path)}"
         for number, path in enumerate(inputs.files, start=1)

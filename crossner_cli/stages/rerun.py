@@ -17,7 +17,7 @@ from crossner_cli.run.directory import PREPARED, PREVIOUS, RunDirectory, given_i
 from crossner_cli.run.freshness import find_outdated
 from crossner_cli.stages.table import STAGES, find_kind
 
-SHARED = ("device", "gpus", "threads", "quiet", "verbose")
+SHARED_OPTIONS = ("device", "gpus", "threads", "quiet", "verbose")
 Execute = Callable[[list[str]], Any]  # runs the arguments of a command line in this process, and returns its status
 
 
@@ -63,7 +63,7 @@ def run_command(command: list[str], options: OnDevice, execute: Execute) -> None
         SystemExit: It failed, and has said why.
     """
     known = {field.name for field in dataclasses.fields(STAGES[command[1]].options)}
-    shared = [part for name in SHARED if name in known for part in options.given(name)]
+    shared = [part for name in SHARED_OPTIONS if name in known for part in options.given(name)]
     if command[1] == "label" and options.gpus:  # which works in one process
         shared[shared.index("--gpus") + 1] = options.gpus.split(",")[0]
     arguments, environment = sys.argv, dict(os.environ)

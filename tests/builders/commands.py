@@ -12,7 +12,7 @@ from typing import Any, Literal
 import typer
 from typer.testing import CliRunner, Result
 
-from crossner_cli.cli import app, takes
+from crossner_cli.cli import add_flags, app
 from crossner_cli.option_fields import Command, option
 
 QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32")
@@ -81,5 +81,5 @@ def parse(*arguments: str, body: Callable[[Sample], None] | None = None) -> tupl
     """Run a command that takes ``Sample``; return the result and the options that its body was given."""
     given: list[Sample] = []
     sample_app = typer.Typer(pretty_exceptions_enable=False)
-    sample_app.command()(takes(Sample)(body or given.append))
+    sample_app.command()(add_flags(Sample)(body or given.append))
     return CliRunner().invoke(sample_app, list(arguments)), given

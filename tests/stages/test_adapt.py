@@ -44,7 +44,7 @@ def plan(
     words = {"train": 1000, "dev": 1000, "test": 1000, "source": 9000, "corpus": corpus_words, "silver": 500}
     facts = Facts(words, sentences, has_test=True, ignores_case=not cased, has_masked_lm_head=head)
     options = Adapt(**{"run": tmp_path / "run", "target": "music", **given})
-    return make_steps(options, facts, are_taught=False)
+    return make_steps(options, facts, has_labels=False)
 
 
 def names(steps: list[Step]) -> list[str]:

@@ -16,7 +16,7 @@ from crossner_cli.options_data import PrepareData
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Notice, Progress, exhaust
 from crossner_cli.stages import prepare_data, status
-from crossner_cli.stages.data_sets import GOLD_TOO
+from crossner_cli.stages.data_sets import COPY_OF_GOLD
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_several_sources_are_one_domain_and_silver_is_the_targets(run, tmp_path)
     assert result["domains"]["source"]["name"] == "a+b" and result["domains"]["silver"]["name"] == "silver"
     assert result["domains"]["source"]["types"] == ["person", "place"]
     assert [each["train"]["sentences"] for each in result["statistics"]["source"]["sources"].values()] == [1, 1]
-    assert result["repairs"]["silver"] == {LEAK: 1, GOLD_TOO: 1} and result["repairs"]["source"] == {LEAK: 2}
+    assert result["repairs"]["silver"] == {LEAK: 1, COPY_OF_GOLD: 1} and result["repairs"]["source"] == {LEAK: 2}
     assert set(manifest["inputs"]) >= {"source/train", "source-2/train", "silver/train"}
     with pytest.raises(CrossNERError, match="the target has no type place") as caught:
         prepare(run, target=str(tmp_path / "a"), silver=str(tmp_path / "silver"))
