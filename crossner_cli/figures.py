@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 NOTHING = "–"
 SCORES = ("f1", "precision", "recall")
@@ -98,16 +97,6 @@ def amount(done: float, total: float | None, unit: str) -> str:
         parts = [f"{number / size:,.{digits}f}" for number in (done, total) if number is not None]
         return f"{'/'.join(parts)} {name}"
     return f"{'/'.join(count(number) for number in (done, total) if number is not None)} {unit}"
-
-
-def tensors(start: Mapping[str, Any], most: int = 3) -> str:
-    """Describe the tensors that a start gave, with the names of the first ``most`` that are new or left."""
-    parts = [f"{count(start['loaded'])} tensors loaded"]
-    for kind in ("new", "left"):
-        names = start.get(f"{kind}_tensors", [])
-        told = ", ".join(names[:most]) + (" …" if len(names) > most else "")
-        parts.append(f"{count(start[kind])} {kind}" + (f" ({told})" if told else ""))
-    return ", ".join(parts)
 
 
 def message(text: str) -> str:

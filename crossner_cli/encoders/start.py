@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crossner_cli import figures
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.settings import Settings
 from crossner_cli.run.directory import MANIFEST, check_outputs, digest_model
-from crossner_cli.run.results import StartCounts
+from crossner_cli.run.results import CarryOver
 
 
 @dataclass(frozen=True)
@@ -82,41 +80,6 @@ class Start:
                 f"{wanted_by}: the start {self.name!r} was made again while this stage trained.",
                 hint="Train it again with --force once the start is finished.",
             )
-
-
-@dataclass
-class CarryOver:
-    """The tensors and types that a start gave to a new tagger.
-
-    ``loaded`` tensors were taken over, in part or whole, new ones start afresh, and those left have no place in the new
-    tagger. Rows of carried types were taken over, those of fresh types were not.
-    """
-
-    start: str
-    loaded: int = 0
-    new_tensors: list[str] = field(default_factory=list)
-    left_tensors: list[str] = field(default_factory=list)
-    carried_types: list[str] = field(default_factory=list)
-    fresh_types: list[str] = field(default_factory=list)
-
-    def add(self, loaded: int, new: Iterable[str], left: Iterable[str] = (), *, prefix: str = "") -> None:
-        """Count tensors of a part of the tagger, whose names begin with ``prefix``."""
-        self.loaded += loaded
-        self.new_tensors += [prefix + name for name in new]
-        self.left_tensors += [prefix + name for name in left]
-
-    def to_counts(self) -> StartCounts:
-        """Make the record for the manifest."""
-        return StartCounts(**vars(self), new=len(self.new_tensors), left=len(self.left_tensors))
-
-    def describe(self, *, verbose: bool = False) -> str:
-        """Describe them in one line for the log; verbose, with the tensors."""
-        text = f"start from {self.start}"
-        if verbose:
-            text += f": {figures.tensors(asdict(self.to_counts()))}"
-        if self.carried_types:
-            text += f"; types carried over: {', '.join(self.carried_types)}"
-        return text + (f"; types new: {', '.join(self.fresh_types)}" if self.fresh_types else "")
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ The field names are the JSON keys. Parts whose keys are data (statistics, corpus
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -22,18 +23,37 @@ class Average:
     deviation: float | None
 
 
-@dataclass(frozen=True)
-class StartCounts:
-    """The tensors and entity types that the first seed of a stage took from its start."""
+@dataclass
+class CarryOver:
+    """The tensors and types that a start gave to a new tagger: of a stage, to that of its first seed.
+
+    ``loaded`` tensors were taken over, in part or whole, new ones start afresh, and those left have no place in the new
+    tagger. Rows of carried types were taken over, those of fresh types were not.
+    """
 
     start: str
-    loaded: int
-    new: int
-    left: int
-    new_tensors: list[str]
-    left_tensors: list[str]
-    carried_types: list[str]
-    fresh_types: list[str]
+    loaded: int = 0
+    new_tensors: list[str] = field(default_factory=list)
+    left_tensors: list[str] = field(default_factory=list)
+    carried_types: list[str] = field(default_factory=list)
+    fresh_types: list[str] = field(default_factory=list)
+
+    def add(self, loaded: int, new: Iterable[str], left: Iterable[str] = (), *, prefix: str = "") -> None:
+        """Count tensors of a part of the tagger, whose names begin with ``prefix``."""
+        self.loaded += loaded
+        self.new_tensors += [prefix + name for name in new]
+        self.left_tensors += [prefix + name for name in left]
+
+    def describe(self, *, verbose: bool = False) -> str:
+        """Describe them in one line for the log; verbose, with the tensors."""
+        text = f"start from {self.start}"
+        if verbose:
+            text += f": {figures.count(self.loaded)} tensors loaded"
+            for names, kind in ((self.new_tensors, "new"), (self.left_tensors, "left")):
+                text += f", {figures.count(len(names))} {kind}" + (f" ({figures.first_of(names, 3)})" if names else "")
+        if self.carried_types:
+            text += f"; types carried over: {', '.join(self.carried_types)}"
+        return text + (f"; types new: {', '.join(self.fresh_types)}" if self.fresh_types else "")
 
 
 @dataclass(frozen=True)
@@ -96,7 +116,7 @@ class DaptResult:
     losses: list[float]
     units_per_second: float
     corpus: Record = field(default_factory=dict)
-    start: StartCounts | None = None
+    start: CarryOver | None = None
     strings: Record = field(default_factory=dict)
     perplexities: Record = field(default_factory=dict)
 
@@ -124,7 +144,7 @@ class SeedResult:
     epochs: int
     updates: int
     words_per_second: float
-    start: StartCounts
+    start: CarryOver
     unreadable_words: int
     shortened_words: int
     history: list[Record]
@@ -141,7 +161,7 @@ class TrainResult:
     seeds: dict[str, SeedResult]
     dev_f1: float | None
     dev_f1_deviation: float | None
-    start: StartCounts
+    start: CarryOver
     train_sentences: dict[str, int]
     settings: Record
 

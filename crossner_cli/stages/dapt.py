@@ -19,7 +19,7 @@ from crossner_cli.adaptation.masked_lm import BlockStream, MaskedLanguageModel, 
 from crossner_cli.adaptation.token_stream import StreamSettings, TokenBlocks, border_ids, write_token_stream
 from crossner_cli.encoders.compiling import compile_layers, explain_compiler
 from crossner_cli.encoders.fast_layers import use_fast_cpu_layers
-from crossner_cli.encoders.start import CarryOver, Start
+from crossner_cli.encoders.start import Start
 from crossner_cli.encoders.word_shapes import WORD_SHAPES
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
@@ -27,7 +27,7 @@ from crossner_cli.options import Dapt
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.records import read_result
-from crossner_cli.run.results import DaptResult, PrepareDataResult
+from crossner_cli.run.results import CarryOver, DaptResult, PrepareDataResult
 from crossner_cli.run.stage import Stage
 from crossner_cli.taggers.card import Provenance, write_encoder_card
 from crossner_cli.taggers.carry_over import count_unread_file
@@ -147,7 +147,7 @@ class EncoderAdaptation(Adaptation):
             losses=[record["losses"]["masked"] for record in fitted.history],
             units_per_second=round(fitted.words_per_second),
             corpus={**corpus, "blocks": len(blocks), "block_size": blocks.block_size, "vocabulary": self.choices},
-            start=carried.to_counts(),
+            start=carried,
         )
         blocks.close()
         self.held_out.close()

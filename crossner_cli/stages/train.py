@@ -12,7 +12,7 @@ from typing import Any
 from crossner_cli import figures
 from crossner_cli.data.sentences import SILVER, PreparedData, Sentence
 from crossner_cli.data.tags import TagSet, types_of
-from crossner_cli.encoders.start import CarryOver, Start, TaggerDesign
+from crossner_cli.encoders.start import Start, TaggerDesign
 from crossner_cli.engine.devices import Engine
 from crossner_cli.engine.processes import keep_freed_memory
 from crossner_cli.errors import CrossNERError
@@ -23,7 +23,7 @@ from crossner_cli.options import JointTrain, Optimisation, TargetOptimisation
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.records import read_result
-from crossner_cli.run.results import PrepareDataResult, SeedResult, TrainResult
+from crossner_cli.run.results import CarryOver, PrepareDataResult, SeedResult, TrainResult
 from crossner_cli.run.stage import Stage
 from crossner_cli.stages.checks import parse_seeds
 from crossner_cli.taggers.card import Provenance, TrainingFacts, write_tagger_card
@@ -297,7 +297,7 @@ class TrainingJob:
             epochs=len(fit.history),
             updates=fit.steps,
             words_per_second=round(fit.words_per_second),
-            start=fitted.carried.to_counts(),
+            start=fitted.carried,
             unreadable_words=reader.unreadable_words,
             shortened_words=reader.shortened_words,
             history=[*fit.history],

@@ -13,12 +13,13 @@ from crossner_cli import figures
 from crossner_cli.data.tags import TagSet, split_tag
 from crossner_cli.encoders.encoder import Encoder
 from crossner_cli.encoders.pretrained import read_tensors
-from crossner_cli.encoders.start import CarryOver, EncoderStart, Start, TaggerDesign
+from crossner_cli.encoders.start import EncoderStart, Start, TaggerDesign
 from crossner_cli.encoders.word_shapes import WORD_SHAPES
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.settings import settings_to_compare
 from crossner_cli.methods.contract import Tagger, find_method, head_tensors
+from crossner_cli.run.results import CarryOver
 from crossner_cli.taggers.description import is_tagger_folder, read_description
 from crossner_cli.taggers.folder import TENSORS
 

@@ -15,6 +15,7 @@ from crossner_cli.evaluation.scores import describe_mode
 from crossner_cli.reports.blocks import Block, Table
 from crossner_cli.run.results import (
     Average,
+    CarryOver,
     DaptResult,
     EvaluateResult,
     ExportedModel,
@@ -23,11 +24,10 @@ from crossner_cli.run.results import (
     OtherMode,
     PredictResult,
     SeedScores,
-    StartCounts,
     TypeResult,
 )
 
-START = StartCounts("pretrain-source", 103, 2, 1, ["new"], ["left"], ["person"], ["politician"])
+START = CarryOver("pretrain-source", 103, ["new"], ["left"], ["person"], ["politician"])
 
 
 def manifest(stage: str, result: Any, name: str = "", **more: Any) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from crossner_cli.evaluation.finished import prediction_file_names
 from crossner_cli.evaluation.scores import Scored, describe_mode, score, summarise
 from crossner_cli.run.directory import MANIFEST, digest_stage, read_manifest
 from crossner_cli.run.results import (
+    CarryOver,
     DomainResult,
     ModelResult,
     PrepareDataResult,
     SeedResult,
     SplitCounts,
-    StartCounts,
     TrainResult,
 )
 from crossner_cli.run.storage import digest_file
@@ -86,7 +86,7 @@ def rewrite_output(run: Path, path: Path, text: str) -> None:
 
 def train_result(history: Mapping[str, Sequence[float]], train_sentences: int = 100, **settings: Any) -> TrainResult:
     """Return the result of a training stage: dev F1 after each epoch, by seed."""
-    start = StartCounts("base", 103, 2, 1, ["new.weight"], ["left.weight"], ["person"], ["politician"])
+    start = CarryOver("base", 103, ["new.weight"], ["left.weight"], ["person"], ["politician"])
     seeds = {
         seed: SeedResult(
             folder=f"tagger-seed-{seed}",

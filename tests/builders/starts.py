@@ -9,12 +9,13 @@ from builders.encoders import folder_for
 from builders.runs import seeds_result
 from builders.taggers import small_sizes
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.start import CarryOver, Start, TaggerDesign
+from crossner_cli.encoders.start import Start, TaggerDesign
 from crossner_cli.engine.devices import Engine
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.options import PretrainSource
 from crossner_cli.recurrent.word_reader import KnownWords
 from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.results import CarryOver
 from crossner_cli.run.stage import open_stage
 from crossner_cli.taggers.carry_over import reads_transformer, start_tagger
 from crossner_cli.taggers.folder import save_tagger

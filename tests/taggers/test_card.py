@@ -15,14 +15,14 @@ from markdown_it import MarkdownIt
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.options import Finetune
-from crossner_cli.run.results import PrepareDataResult, SeedResult, StartCounts
+from crossner_cli.run.results import CarryOver, PrepareDataResult, SeedResult
 from crossner_cli.taggers.card import CARD, Provenance, TrainingFacts, base_model, plain, settings, write_tagger_card
 from crossner_cli.taggers.folder import save_tagger
 
 HOSTILE = "a|b `x` <script>alert(1)</script> **c** [d](http://e) ![f](g) $h$ _i_ &amp; --- \\| ~~j~~ {{k}} : 'l' #m"
 KINDS = ("person", HOSTILE, "--- license: mit - x: {y")
 RENDERER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-START = StartCounts("base", 3, 2, 1, ["a", "b"], ["c"], [], [])
+START = CarryOver("base", 3, ["a", "b"], ["c"], [], [])
 RESULT = SeedResult("tagger", 1e-4, 1e-3, 61.234, 2, 5, 50, 1000.0, START, 0, 0, [], 70.5, 54.116)
 
 

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, illegal_positions
-from crossner_cli.encoders.start import CarryOver
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
@@ -23,6 +22,7 @@ from crossner_cli.recurrent.methods.concept_tagger import ConceptTagger
 from crossner_cli.recurrent.methods.robust_tagger import RobustTagger, example_words, read_examples
 from crossner_cli.recurrent.word_encoder import WordEncoder
 from crossner_cli.recurrent.word_reader import collect_vocabulary
+from crossner_cli.run.results import CarryOver
 from crossner_cli.taggers.carry_over import carry_over
 from crossner_cli.taggers.folder import load_tagger, save_tagger
 
