@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 
 def load_tagger(folder: str | Path) -> TextTagger:
-    """Load a tagger that tags texts as ``crossner predict`` does, on a GPU where there is one.
+    """Load a tagger that tags texts as ``crossner predict`` does, on a GPU if there is one.
 
     Like each command, it sets the threads and the random seed of PyTorch.
 
@@ -25,7 +25,7 @@ def load_tagger(folder: str | Path) -> TextTagger:
         Its ``tag`` takes a list of texts and returns a list of entities for each.
 
     Raises:
-        CrossNERError: The folder holds no tagger, or one that is damaged.
+        CrossNERError: The folder holds no tagger, or a damaged one.
     """
     from pathlib import Path
 

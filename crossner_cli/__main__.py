@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Run a command; Ctrl-C while the command is loaded ends it without a word."""
+    """Run a command; Ctrl-C while it is loaded ends it silently."""
     try:
         from crossner_cli.cli import main as run_command
 

@@ -1,4 +1,4 @@
-"""The command line: its commands, and what each of them does."""
+"""The command line: the commands and their work."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 Options = TypeVar("Options", bound=Command)
 
-MOST_CHOICES = 8  # that a placeholder of the help lists
+MOST_CHOICES = 8  # choices that a placeholder of the help lists
 
 app = typer.Typer(
     cls=CommandGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help takes half the time, and no column of it is cut
+    rich_markup_mode=None,  # plain help takes half the time, and its columns are never cut
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -47,11 +47,11 @@ app = typer.Typer(
 def main() -> None:
     """Run the command that ``sys.argv`` holds."""
     limit_spinning()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's wish to stop is the user's
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler that stops the command acts for the user
     for stream in (sys.stdout, sys.stderr):  # an ASCII terminal gets ? for what it cannot show, never a traceback
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")
-    with known_problems(Command()):  # those of help and of the command line; a command has its own
+    with known_problems(Command()):  # problems of help and of the command line; a command handles its own
         try:
             app(prog_name="crossner")
         except SystemExit as end:
@@ -82,7 +82,7 @@ def add_flags(options_type: type[Options]) -> Callable[[Callable[[Options], None
 
 
 def to_parameter(field: dataclasses.Field[Any], hint: Any) -> Parameter:
-    """The flag or argument that an options field declares."""
+    """Make the flag or argument that an options field declares."""
     kind = typer.Argument if field.metadata["argument"] else typer.Option
     flags = field.metadata["flags"]
     if hint is bool and field.metadata["paper"] is not True:
@@ -97,7 +97,7 @@ def to_parameter(field: dataclasses.Field[Any], hint: Any) -> Parameter:
 
 
 def find_metavar(hint: Any) -> str | None:
-    """The placeholder of a value in the help; None leaves it to Typer, which lists choices.
+    """Find the placeholder of a value in the help; None leaves it to Typer, which lists choices.
 
     Many choices are left to the text of the help.
     """
@@ -126,7 +126,7 @@ def with_published(options: Options, context: typer.Context) -> Options:
 
 
 def paper_of(options: Optimisation) -> tuple[Mapping[str, Any], list[str]]:
-    """The options and settings that the paper of the method gives; nothing for an unknown method."""
+    """Find the options and settings of the method's paper; nothing for an unknown method."""
     from crossner_cli.methods.contract import find_method, method_names, published_settings
 
     if options.method not in method_names():
@@ -138,7 +138,7 @@ def paper_of(options: Optimisation) -> tuple[Mapping[str, Any], list[str]]:
 
 
 def start(options: Compute) -> Engine:
-    """Choose the device, or start one process per GPU and exit with their status; first refuse what needs no model."""
+    """Choose the device, or start one process per GPU and exit with their status, after checks that need no model."""
     from crossner_cli.stages.checks import check_early
 
     check_early(options, RunDirectory(options.run))

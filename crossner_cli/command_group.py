@@ -1,4 +1,4 @@
-"""How Typer's commands show their help and report a wrong usage."""
+"""The help of Typer's commands, and the report of a wrong usage."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class CommandHelp(typer.core.TyperCommand):
     """A command whose help shows its options group by group, and that takes one value for one option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the command line; refuse an option that is there twice and keeps one value."""
+        """Read the command line; refuse an option that is repeated and keeps one value."""
         given: list[Any] = []
-        with contextlib.suppress(Exception):  # what else is wrong is told below
+        with contextlib.suppress(Exception):  # other problems are reported below
             _, _, given = self.make_parser(ctx).parse_args(args=list(args))
         counts = Counter(each.name for each in given)
         for parameter in given:

@@ -33,7 +33,7 @@ WIDTH_OF_PIPES = 100
 WIDTH_WITH_BARS = 110  # leaves room for the numbers beside a bar
 SECONDS_BETWEEN_LINES = 10.0
 BREAKS = re.compile(r" (?=± |to )")
-LONGEST_WORD, UNLIMITED = 16, 10_000  # longer words of a table, as paths, may be cut in two
+LONGEST_WORD, UNLIMITED = 16, 10_000  # longer words of a table, such as paths, may be cut in two
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Lines(contextlib.AbstractContextManager["Lines"]):
         self.tasks: dict[str, Task] = {}
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is left open."""
+        """Do nothing."""
 
     def show(self, event: Event) -> None:
         """Show an event."""
@@ -70,7 +70,7 @@ class Lines(contextlib.AbstractContextManager["Lines"]):
             self.show_progress(event, *self.describe(event))
 
     def describe(self, progress: Progress) -> tuple[Task, str]:
-        """Describe how far a task is, with its latest values and the time left at the speed so far.
+        """Describe the progress of a task, with its latest values and the time left at the speed so far.
 
         A task that starts over is a new one.
         """
@@ -87,7 +87,7 @@ class Lines(contextlib.AbstractContextManager["Lines"]):
         return task, "  ".join([figures.amount(progress.done, progress.total, progress.unit), *parts])
 
     def show_progress(self, progress: Progress, task: Task, text: str) -> None:
-        """Write a line, or none if the task had one lately, or the same one."""
+        """Write a line, unless the task had one recently, or the same one."""
         if not progress.done and progress.total is None:
             return  # nothing is known yet
         now = self.clock()
@@ -103,12 +103,12 @@ class Lines(contextlib.AbstractContextManager["Lines"]):
 
 
 def is_finished(progress: Progress) -> bool:
-    """True if nothing of a task is left to do."""
+    """Return whether a task is finished."""
     return progress.total is not None and progress.done >= progress.total
 
 
 class Bars(Lines):
-    """One bar a task for terminals; a finished task becomes a line above the bars, as notices do."""
+    """One bar per task for terminals; a finished task becomes a line above the bars, as notices do."""
 
     def __init__(
         self, *, verbose: bool = False, clock: Callable[[], float] = time.monotonic, console: Console | None = None
@@ -125,7 +125,7 @@ class Bars(Lines):
         return self
 
     def _show_waiting(self) -> None:
-        """While no task has a bar, one moves to and fro, so that the command does not seem to hang."""
+        """While no task has a bar, show a moving one, so that the command does not seem to hang."""
         if self.bars and self.waiting is not None:
             self.progress.remove_task(self.waiting)
             self.waiting = None
@@ -144,7 +144,7 @@ class Bars(Lines):
             if progress.task in self.bars:
                 self.progress.remove_task(self.bars.pop(progress.task))
                 self._show_waiting()
-                self.progress.refresh()  # or the bar would be drawn once more, below the line
+                self.progress.refresh()  # else the bar would be drawn again below the line
             if text != task.text:
                 self.write(f"{progress.task}  {text}")
         else:
@@ -185,9 +185,9 @@ def rich_progress(console: Console | None = None) -> RichProgress:
 
 
 def follow(work: Work[Result], *, quiet: bool = False, verbose: bool = False, bars: bool = True) -> Result:
-    """Run a stage to its end and show on stderr how it goes; return its result.
+    """Run a stage to its end with its progress on stderr; return its result.
 
-    The stage is closed whatever happens, so that its files and locks are let go. Bars are drawn on terminals only.
+    The stage is closed in any case, so that its files and locks are released. Bars are drawn on terminals only.
     """
     draws = bars and sys.stderr.isatty() and not quiet
     with (
@@ -207,8 +207,8 @@ def show_manifest(
 ) -> None:
     """Show the result of a stage: tables for people, or the manifest as one JSON object.
 
-    With the run directory, the stage's folder is named, and the next step is below. Data may go to stdout, and then the
-    result goes to stderr.
+    With the run directory, the stage's folder is named, and the next step is below. If data go to stdout, the result
+    goes to stderr.
     """
     stream = sys.stderr if to_stderr else sys.stdout
     if json:
@@ -237,7 +237,7 @@ def show(blocks: Sequence[Block], record: dict[str, Any], *, json: bool) -> None
 
 
 def print_json(record: dict[str, Any], stream: TextIO) -> None:
-    """Write one JSON object on one line, in ASCII, so that any encoding of the stream will do."""
+    """Write one JSON object on one line, in ASCII, which every encoding of the stream can hold."""
     print(to_json(record), file=stream, flush=True)
 
 
@@ -285,7 +285,7 @@ def break_at_words(table: Table) -> Table:
 
 
 def stacked_table(table: Table) -> RichTable:
-    """Draw a table for narrow consoles: below the name of each row a line for each of its cells."""
+    """Draw a table for narrow consoles: below the name of each row, one line per cell."""
     from rich.table import Table as RichTable
 
     drawn = RichTable(box=None, pad_edge=False, show_edge=False, show_header=False)
@@ -301,7 +301,7 @@ def stacked_table(table: Table) -> RichTable:
 
 
 def rich_table(table: Table) -> RichTable:
-    """Draw a table with numbers to the right, and below a rule what sums them up; only words wrap."""
+    """Draw a table with numbers to the right, and a summary below a rule; only words wrap."""
     from rich.box import SIMPLE_HEAD
     from rich.cells import cell_len
     from rich.table import Table as RichTable

@@ -20,9 +20,9 @@ from typing import Protocol, TextIO
 from crossner_cli.figures import COMMAND, message
 
 KNOWN_PROBLEM, WRONG_USAGE, INTERRUPTED = 1, 2, 130
-IS_STEP = "CROSSNER_IS_STEP"  # set for a command that another one runs: only that other one says what comes next
+IS_STEP = "CROSSNER_IS_STEP"  # set for a command that another one runs: only the outer one suggests what comes next
 SECONDS_FOR_OTHERS = 2.0
-# The way out of what an operating system refuses.
+# Ways out of errors of the operating system.
 REFUSALS = {
     errno.ENOSPC: "Free some space, or write to another disk (--run or --output).",
     errno.EDQUOT: "Free some of your quota, or write to another disk (--run or --output).",
@@ -52,7 +52,7 @@ class CrossNERError(Exception):
 
 
 class Reporting(Protocol):
-    """How a command that stops reports why: its options say it."""
+    """The options that decide how a command reports why it stops."""
 
     @property
     def json(self) -> bool: ...  # noqa: D102
@@ -69,7 +69,7 @@ class BadLine(CrossNERError):
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return ``Did you mean 'x'? `` if a known name resembles a misspelt one; an empty text if not."""
+    """Return ``Did you mean 'x'? `` if a known name resembles a misspelt one; else an empty text."""
     alike = difflib.get_close_matches(name, list(known), n=1)
     return f"Did you mean {alike[0]!r}? " if alike else ""
 
@@ -100,7 +100,7 @@ def known_problems(options: Reporting) -> Iterator[None]:
         report("Interrupted.", hint, options, is_shared=True, is_error=False)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        raise  # Typer ends quietly: whoever read the output has seen enough
+        raise  # Typer ends quietly: the reader of the output has seen enough
     except OSError as error:
         if error.errno is None:
             raise
@@ -126,7 +126,7 @@ def known_problems(options: Reporting) -> Iterator[None]:
 
 
 def report(problem: str, hint: str, options: Reporting, *, is_shared: bool = False, is_error: bool = True) -> None:
-    """Write a problem and its way out to stderr, and with ``--json`` as one object to where results go.
+    """Write a problem and its way out to stderr, and with ``--json`` as one object where results go.
 
     A problem that all processes of the command share is reported by one a machine. An interruption is not an error.
     """
@@ -164,7 +164,7 @@ def _wrap(text: str) -> str:
 
 
 def _drop_unwritten_stdout() -> None:
-    """If stdout can no longer be written, drop what is buffered for it: Python would fail on it again at its end."""
+    """If stdout can no longer be written, drop its buffer: else Python would fail again at its end."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,4 +1,4 @@
-"""Numbers and text as people read them, the same in progress lines and in tables."""
+"""Numbers and text for people, the same in progress lines and in tables."""
 
 from __future__ import annotations
 
@@ -19,52 +19,52 @@ BYTES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 def score(number: float | None) -> str:
-    """A score in percent, two decimals."""
+    """Write a score in percent with two decimals."""
     return NOTHING if number is None else f"{number:.2f}"
 
 
 def spread(mean: float | None, deviation: float | None) -> str:
-    """A mean score with its standard deviation, where there is one."""
+    """Write a mean score with its standard deviation, if there is one."""
     return score(mean) if deviation is None else f"{score(mean)} ± {score(deviation)}"
 
 
 def signed(number: float | None) -> str:
-    """A difference of scores, two decimals, its sign always there."""
+    """Write a difference of scores with two decimals and its sign."""
     return NOTHING if number is None else f"{number:+.2f}"
 
 
 def p_value(number: float) -> str:
-    """A probability, three decimals or ``< 0.001``."""
+    """Write a probability with three decimals, or ``< 0.001``."""
     return "< 0.001" if number < 0.001 else f"{number:.3f}"
 
 
 def with_seed(name: str, seed: object) -> str:
-    """A tagger's name with the seed that it was trained with, where it has one."""
+    """Write a tagger's name with its seed, if it has one."""
     return name if seed in (None, "-") else f"{name}, seed {seed}"
 
 
 def count(number: float | None) -> str:
-    """A whole number with thousands separators."""
+    """Write a whole number with thousands separators."""
     return NOTHING if number is None else f"{number:,.0f}"
 
 
 def join_first(names: Sequence[str], most: int = 5) -> str:
-    """The first of some names, in a sentence."""
+    """List the first of some names, in a sentence."""
     return ", ".join(names[:most]) + (", …" if names[most:] else "")
 
 
 def setting(value: object) -> str:
-    """A setting as ``--set`` takes it."""
+    """Write a setting as ``--set`` takes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def percent(part: float, whole: float) -> str:
-    """A share of a whole, as ``45.1 %``."""
+    """Write a share of a whole, as ``45.1 %``."""
     return f"{100 * part / whole:.1f} %" if whole else NOTHING
 
 
 def duration(seconds: float | None) -> str:
-    """Minutes and seconds, with hours where there are any, as ``0:41`` or ``1:02:03``."""
+    """Write minutes and seconds, with hours if there are any, as ``0:41`` or ``1:02:03``."""
     if seconds is None or not math.isfinite(seconds):
         return NOTHING
     minutes, rest = divmod(round(seconds), 60)
@@ -73,7 +73,7 @@ def duration(seconds: float | None) -> str:
 
 
 def value(name: str, number: float) -> str:
-    """A named number of a progress line, as ``loss 0.412``, ``dev_f1 61.20`` or ``3,100 words/s``."""
+    """Write a named number of a progress line, as ``loss 0.412``, ``dev_f1 61.20`` or ``3,100 words/s``."""
     if name.endswith("/s"):
         return f"{number:,.0f} {name}"
     if name.endswith(SCORES):
@@ -100,9 +100,9 @@ def amount(done: float, total: float | None, unit: str) -> str:
 
 
 def message(text: str) -> str:
-    """Make a message printable, and shorten in the middle what of it nobody reads: long values and long lines.
+    """Make a message printable, and shorten long values and long lines in the middle.
 
-    Its further lines are indented, so that a line break in a file name makes no line that looks like another message.
+    Further lines are indented, so that a line break in a file name does not look like another message.
     """
     lines = [line if COMMAND.search(line) else _shorten_line(line) for line in printable(text).split("\n")]
     return "\n".join([lines[0], *(f"  {line.removeprefix('  ')}" for line in lines[1:])])
@@ -117,7 +117,7 @@ def _shorten(text: str, most: int) -> str:
 
 
 def printable(text: str, keep: str = "\n") -> str:
-    """Replace characters of text from outside that a terminal or a page would obey, but for those to keep."""
+    """Replace control characters of foreign text, which a terminal or a page would obey, except those to keep."""
     if text.isprintable():
         return text
     steers = {each for each in {*text} if unicodedata.category(each) in STEERING or each in TURNING}

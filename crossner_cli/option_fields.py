@@ -48,7 +48,7 @@ def option(
         panel: Group in the help; options without one come first.
         envvar: Environment variable that gives the default.
         argument: A positional argument instead of a flag.
-        counts: Whether another value makes another result. If not, the option is not compared when a stage is repeated.
+        counts: True if another value makes another result; else the option is not compared when a stage is repeated.
         needs: Options, by field name, without any of which this one has no effect and is refused; ``encoder=strings``
             needs this value, ``encoder!=strings`` any other.
     """
@@ -73,7 +73,7 @@ class Command:
     command: ClassVar[str]  # its name
     makes_stage: ClassVar[bool] = True
     takes_name: ClassVar[bool] = True  # for its stage
-    makes_taggers: ClassVar[bool] = False  # one a seed, in its stage
+    makes_taggers: ClassVar[bool] = False  # one per seed, in its stage
     replaces: ClassVar[bool] = False  # work with other options or inputs than before, without --force
 
     run: Path = option(Path("run"), "Run directory.", panel=EVERY_COMMAND, envvar="CROSSNER_RUN", counts=False)
@@ -106,7 +106,7 @@ class Command:
         return False
 
     def record(self) -> dict[str, Any]:
-        """The options that make a result, as JSON values: what a manifest keeps and a repeated command compares."""
+        """Record the options that make a result, as JSON values, for manifests and for repeated commands."""
         return {
             field.name: to_json(getattr(self, field.name))
             for field in dataclasses.fields(self)
@@ -114,7 +114,7 @@ class Command:
         }
 
     def given(self, name: str) -> list[str]:
-        """An option as it is written on a command line; nothing if it has its default value."""
+        """Write an option as on a command line; nothing if it has its default value."""
         field = next(field for field in dataclasses.fields(self) if field.name == name)
         value = getattr(self, name)
         if value == default_of(field):
@@ -136,7 +136,7 @@ class Command:
         return [part for field in fields_in_order(type(self)) for part in self.given(field.name)]
 
     def check_needs(self) -> None:
-        """Refuse an option that has no effect because of another one, and a number that is infinite or none."""
+        """Refuse an option that has no effect because of another one, and a number that is not finite."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, float) and not math.isfinite(value):
@@ -172,7 +172,7 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class OnDevice(Command):
-    """The options that say where to compute."""
+    """The options of devices."""
 
     device: str = option("auto", "Device: auto, cpu, cuda, cuda:N or mps.", panel=DEVICE, counts=False)
     gpus: str | None = option(
@@ -216,7 +216,7 @@ class ComputeTags(Compute):
 
 
 def fields_in_order(options_type: type[Command]) -> list[Any]:
-    """The fields of a command as its help lists them: its own options first, those of all commands last."""
+    """Return the fields of a command in the order of its help: its own options first, those of all commands last."""
     is_named = options_type.makes_stage and options_type.takes_name
     own = [each for each in dataclasses.fields(options_type) if each.name != "name" or is_named]
     groups = list(dict.fromkeys(map(group_of, own)))
@@ -225,18 +225,18 @@ def fields_in_order(options_type: type[Command]) -> list[Any]:
 
 
 def group_of(field: Any) -> str:
-    """The group of an option in the help."""
+    """Return the group of an option in the help."""
     return ARGUMENTS if field.metadata["argument"] else field.metadata["typer"]["rich_help_panel"] or OPTIONS
 
 
 def flag_of(field: Any) -> str:
-    """The flag of an option."""
+    """Return the flag of an option."""
     flag: str = next(iter(field.metadata["flags"]), f"--{field.name.replace('_', '-')}")
     return flag
 
 
 def default_of(field: Any) -> Any:
-    """The default value of an option."""
+    """Return the default value of an option."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 

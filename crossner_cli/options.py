@@ -42,7 +42,7 @@ ACCUMULATE_HELP = "Parts that a batch is read in, to save memory; the gradient s
 ENCODER_HELP = "Encoder: a Hugging Face name, a folder, or minilm."
 START_HELP = "Weights to start from: base (the encoder as it is), a stage of this run, or a path."
 PAPER_HELP = "Use the published value of every option and setting that is not given."
-CHECKPOINT_HELP = "Seconds between checkpoints, or more where one takes long; 0: one after each update."
+CHECKPOINT_HELP = "Seconds between checkpoints, or more if one takes long; 0: one after each update."
 KEEP_HELP = "Epoch to keep. best: that with the highest dev F1; last: the last one, and only it is scored."
 ATTENTION_HELP = "Use attention dropout on CPUs too, which is slower."
 
@@ -369,7 +369,7 @@ class Status(Command):
 
 @dataclass(frozen=True, kw_only=True)
 class Rerun(OnDevice):
-    """Prepare the data again, and each stage that is out of date; taggers of before stay as NAME-previous."""
+    """Prepare the data again, and each stage that is out of date; earlier taggers stay as NAME-previous."""
 
     command = "rerun"
     makes_stage: ClassVar[bool] = False

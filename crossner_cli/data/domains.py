@@ -218,7 +218,7 @@ def _list_folder(folder: Path) -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """Return Return ``$CROSSNER_CACHE``, else ``crossner`` in the user's cache folder."""
+    """Return ``$CROSSNER_CACHE``, else ``crossner`` in the user's cache folder."""
     own, shared = os.environ.get("CROSSNER_CACHE"), os.environ.get("XDG_CACHE_HOME")
     if own:
         return Path(own)

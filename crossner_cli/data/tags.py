@@ -135,7 +135,7 @@ def to_tags(spans: Iterable[Span], length: int, scheme: Scheme = "bio") -> list[
 
 
 def scheme_shown(sentences: Iterable[Sequence[str]]) -> Scheme:
-    """Return Return BIOES if any tag is an ``E-`` or ``S-`` (in BILOU ``L-`` or ``U-``), else BIO."""
+    """Return BIOES if any tag is an ``E-`` or ``S-`` (in BILOU ``L-`` or ``U-``), else BIO."""
     return "bioes" if any(tag[0] in "ESLU" for tags in sentences for tag in tags) else "bio"
 
 

@@ -14,10 +14,10 @@ from crossner_cli.errors import CrossNERError, suggest_path
 from crossner_cli.run.storage import check_digest, digest_folder, read_record
 
 MANIFEST = "manifest.json"
-PREPARED = "prepare-data"  # the one stage that other stages look for by its command's name
+PREPARED = "prepare-data"  # the only stage that other stages find by its command's name
 FINAL = "tagger"  # the stage of the tagger that crossner adapt makes
 PREVIOUS = "-previous"  # ends the name of a tagger stage that was made again from other inputs
-RECORDS = ("README.md", "training.json", "scores.json")  # outputs that tell of the work, its times for instance
+RECORDS = ("README.md", "training.json", "scores.json")  # outputs that describe the work, for instance its times
 COMMAND_THAT_MAKES = {
     PREPARED: "crossner prepare-data --source DATASET --target DATASET",
     **{name: f"crossner {name}" for name in ("dapt", "pretrain-source", "finetune", "joint-train")},
@@ -25,11 +25,11 @@ COMMAND_THAT_MAKES = {
 
 
 class Manifest(TypedDict, total=False):
-    """The record of a command: what was run, from what, with what result (``run.results``).
+    """The record of a command: its options, inputs and result (``run.results``).
 
     ``inputs`` and ``outputs`` are digests by name; an input is called ``prepare-data/target/dev.jsonl``, say, or by the
     name of a stage. ``lineage`` are the stages whose weights it started from; ``taggers`` is there if it holds taggers,
-    one a seed. ``directory`` is where the command was given: relative paths of its options are meant from there.
+    one per seed. ``directory`` is where the command was given: relative paths of its options start there.
     """
 
     stage: str
@@ -61,13 +61,13 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def given_in(manifest: Manifest) -> Path:
-    """The directory in which the command of a manifest was given; the current one if that is not here any more."""
+    """Return the directory in which the command of a manifest was given; the current one if it is gone."""
     directory = Path(manifest.get("directory") or "")
     return directory if directory.is_dir() else Path()
 
 
 def digest_stage(manifest: Manifest) -> str:
-    """SHA-256 of what a stage is: its command, name and options, and its outputs but for those that hold times."""
+    """Digest a stage: its command, name and options, and its outputs except those with times."""
     outputs = manifest.get("outputs", {})
     content = {path: digest for path, digest in outputs.items() if path.rpartition("/")[2] not in RECORDS}
     identity = [manifest["stage"], manifest["name"], manifest["options"], content]
@@ -80,7 +80,7 @@ def digest_model(folder: Path) -> str:
 
 
 def check_outputs(stage: Path, folder: Path, *, hint: str) -> None:
-    """Refuse a folder in or of a stage in which a file is not the one in the stage's manifest; times may differ."""
+    """Refuse a folder in or of a stage with a file that differs from the stage's manifest; times may differ."""
     for place, digest in read_manifest(stage).get("outputs", {}).items():
         path = stage / place
         if folder in path.parents and path.name not in RECORDS:
@@ -88,7 +88,7 @@ def check_outputs(stage: Path, folder: Path, *, hint: str) -> None:
 
 
 def propose_tagger(dev_f1: Mapping[str, float | None]) -> str:
-    """The tagger stage to propose, of those with these scores on dev: the best, and of equals that of ``adapt``."""
+    """Propose the tagger stage with the best score on dev, and of equals that of ``adapt``."""
     return max(dev_f1, key=lambda name: (dev_f1[name] or 0.0, name == FINAL))
 
 
@@ -99,7 +99,7 @@ def describe_differences(before: Mapping[str, Any], after: Mapping[str, Any]) ->
 
 
 def _to_text(value: Any) -> str:
-    """A value as it is given on a command line; ``none`` where there is none."""
+    """Write a value as on a command line; ``none`` without one."""
     if value is None or value == []:
         return "none"
     return ", ".join(map(str, value)) if isinstance(value, list) else figures.setting(value)
@@ -112,7 +112,7 @@ class RunDirectory:
         self.path = path
 
     def folder(self, name: str) -> Path:
-        """The folder of the stage of this name."""
+        """Return the folder of the stage of this name."""
         return self.path / name
 
     def has(self, name: str) -> bool:
@@ -120,7 +120,7 @@ class RunDirectory:
         return Path(name).name == name and (self.folder(name) / MANIFEST).is_file()
 
     def stage_or_path(self, name: str, directory: Path | None = None) -> Path:
-        """The folder of a finished stage of this name, else the name as a path, from the current directory or another.
+        """Return the folder of a finished stage, else the name as a path from the current directory or another.
 
         A slash at its end is ignored.
         """
@@ -149,10 +149,10 @@ class RunDirectory:
         return read_manifest(self.folder(name))
 
     def stages(self) -> list[str]:
-        """Names of the finished stages."""
+        """List the names of the finished stages."""
         found = self.path.glob(f"*/{MANIFEST}") if self.path.is_dir() else []
         return sorted(path.parent.name for path in found if not path.parent.name.startswith("."))
 
     def digest(self, name: str) -> str:
-        """The digest of a finished stage."""
+        """Return the digest of a finished stage."""
         return digest_stage(self.read(name))

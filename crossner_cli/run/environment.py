@@ -1,4 +1,4 @@
-"""The Python at hand: versions of packages, packages of pip extras, and how crossner starts itself again."""
+"""The current Python: versions of packages, packages of pip extras, and how crossner starts itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PYTHON = (sys.executable, "-P")
 
 
 def installed_versions() -> dict[str, str]:
-    """Versions of this package, of Python and of each package that results depend on."""
+    """Return the versions of this package, of Python and of each package that results depend on."""
     found = {"crossner": __version__, "python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -48,7 +48,7 @@ def make_record(
 
 
 def python_path() -> dict[str, str]:
-    """The environment variable that lets another Python import what this one imports."""
+    """Return the environment variable that gives another Python the same imports."""
     return {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 

@@ -1,4 +1,4 @@
-"""Stages that are out of date: made from data or stages that have changed since."""
+"""Stages that are out of date: their data or stages have changed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from crossner_cli.run.directory import (
 def find_outdated(run: RunDirectory) -> dict[str, list[str]]:
     """Find the stages of a run that are out of date, each with what has changed, in the order to make them again.
 
-    Only prepared data and finished stages are looked at; other files, as word vectors, are compared when the command is
-    given again. A stage that was kept as ``NAME-previous`` is not listed.
+    Only prepared data and finished stages are looked at; other files, such as word vectors, are compared when the
+    command is given again. A stage that was kept as ``NAME-previous`` is not listed.
     """
     manifests = {name: run.read(name) for name in run.stages()}
     prepared = manifests.pop(PREPARED, None)
@@ -48,7 +48,7 @@ def changed_data(manifest: Manifest, digests: Mapping[str, str]) -> list[str]:
 
 
 def in_order_of_making(run: RunDirectory, manifests: dict[str, Manifest]) -> list[str]:
-    """The names of stages, each after those that it was made from."""
+    """Sort names of stages, each after those that it was made from."""
     ordered: dict[str, None] = {}
 
     def add(name: str, waiting: frozenset[str]) -> None:

@@ -23,7 +23,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Notice:
-    """One sentence for the user: what was loaded, dropped or repaired."""
+    """One sentence for the user, for instance on what was loaded, dropped or repaired."""
 
     text: str
 

@@ -130,10 +130,9 @@ class DaptResult:
 class SeedResult:
     """The training of one tagger.
 
-    Scores on dev are those of the weights kept, in percent, None without any; ``dev_f1_int8`` is that of
-    ``predict --precision int8``, None unless a transformer was trained on a CPU. ``history`` has losses, score,
-    scores and words a second of each epoch; ``differently_cut`` are words that the encoder's tokenizer cuts otherwise
-    inside a text.
+    Scores on dev are those of the weights kept, in percent, None without any; ``dev_f1_int8`` is that of ``predict
+    --precision int8``, None unless a transformer was trained on a CPU. ``history`` has losses, score, scores and words
+    a second of each epoch; ``differently_cut`` are words that the encoder's tokenizer cuts differently inside a text.
     """
 
     folder: str
@@ -173,7 +172,7 @@ class TrainResult:
 
 @dataclass(frozen=True)
 class OtherMode:
-    """F1 in the mode that was not asked for."""
+    """F1 in the other mode."""
 
     mode: str
     f1: Average
@@ -256,7 +255,7 @@ class EvaluateResult:
     split: str | None
     mode: str
     tool: str  # the scorer with its version
-    repair: str  # how broken tags are read
+    repair: str  # the reading of broken tags
     zero_division: int
     sentences: int
     words: int
@@ -267,8 +266,8 @@ class EvaluateResult:
     gold_scheme: str | None = None  # of two files
     predictions_scheme: str | None = None
     comparisons: list[Record] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # what the scores mean
-    forecast: Record | None = None  # F1 that more sentences would bring, as ``evaluation.folds`` estimates it
+    notes: list[str] = field(default_factory=list)  # the meaning of the scores
+    forecast: Record | None = None  # the gain of F1 with more sentences, as ``evaluation.folds`` estimates it
 
     @property
     def summary(self) -> str:
@@ -308,7 +307,7 @@ class PredictResult:
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """A tagger or graph as it was measured; what is None was not measured."""
+    """The measurements of a tagger or graph; None if not measured."""
 
     name: str
     bytes: int
@@ -345,11 +344,11 @@ class LabelResult:
     teachers: list[Record]  # name, with seed and digest of a tagger, or with address and digest of the prompt
     read: dict[str, int]  # documents and sentences
     dropped: dict[str, int]  # sentences by reason
-    sentences: int  # that were labelled
+    sentences: int  # labelled sentences
     words: int
     entities: dict[str, int]  # by type
-    soft: bool  # whether the probabilities of the tags are there
-    repairs: dict[str, int]  # what of the answers was dropped or widened, by kind
+    soft: bool  # true if it has probabilities of tags
+    repairs: dict[str, int]  # entities dropped or widened, by kind
     requests: dict[str, int]  # to a language model, the answers used, and their tokens; empty for taggers
     warnings: list[str]
     next: str  # the command that usually follows

@@ -1,7 +1,7 @@
 """The work of one command in a run directory.
 
-A stage writes into a draft folder beside its own, its manifest last, and renames. So a folder that exists is finished;
-a draft is what an interrupted stage continues from.
+A stage writes into a draft folder beside its own, its manifest last, and renames. So a folder that exists is finished,
+and an interrupted stage continues from its draft.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def open_stage(run: RunDirectory, request: StageRequest) -> Stage:
     """Lock a stage and find out whether it is finished, interrupted or new.
 
     Raises:
-        CrossNERError: Another process is at work on it, what is there was made with other options or inputs, or
-            the run directory cannot be written.
+        CrossNERError: Another process is at work on it, the stage was made with other options or inputs, or the run
+            directory cannot be written.
     """
     stage = Stage(run, request)
     stage.open()
@@ -94,7 +94,7 @@ class Stage:
         self._started = time.perf_counter()
 
     def open(self) -> None:
-        """Lock the stage, tidy what a crash left, compare with what is there, and make the draft folder."""
+        """Lock the stage, tidy up after a crash, compare with an existing stage, and make the draft folder."""
         try:
             self.run.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -118,7 +118,7 @@ class Stage:
         self.close()
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -141,7 +141,7 @@ class Stage:
             path.unlink()
         mode = (self.draft / DRAFT).stat().st_mode
         for path in self.draft.rglob("*.safetensors"):
-            path.chmod(mode)  # safetensors writes them for their owner alone
+            path.chmod(mode)  # safetensors makes them private
         flush_tree(self.draft)
         outputs = (path for path in sorted(self.draft.rglob("*")) if path.is_file() and path != self.draft / DRAFT)
         manifest = make_record(self.command, self.request.options, self.inputs, result, self._started)
@@ -171,7 +171,7 @@ class Stage:
         flush_folder(self.run.path)
 
     def _place_of_replaced(self) -> Path:
-        """Where the stage that is replaced goes: taggers of other inputs are kept, to be compared with the new ones."""
+        """Return the place for the replaced stage: taggers of other inputs are kept for comparison."""
         with contextlib.suppress(CrossNERError):  # a broken manifest
             before, after = read_manifest(self.folder), read_manifest(self.draft)
             if before.get("taggers") and before["inputs"] != after["inputs"]:
@@ -181,14 +181,14 @@ class Stage:
         return self.replaced
 
     def _discard_draft(self) -> None:
-        # The record goes first, so that nobody continues from a draft that was half removed.
+        # The record goes first, so that nobody continues from a half-removed draft.
         (self.draft / DRAFT).unlink(missing_ok=True)
         shutil.rmtree(self.draft, ignore_errors=True)
 
     def _not_writable(self, error: OSError) -> CrossNERError:
         return CrossNERError(
             f"The run directory {self.run.path} cannot be written: {error.strerror}.",
-            hint="Give another one with --run DIR, on a disk that is yours.",
+            hint="Give another one with --run DIR, in a place that is yours.",
         )
 
     def _take_lock(self) -> None:
@@ -198,11 +198,11 @@ class Stage:
             self._lock = take_lock(self.run.path / f".lock-{self.name}", place, hint=hint)
         except OSError as error:
             if error.errno in READ_ONLY and self.run.has(self.name) and not self.request.force:
-                return  # a finished stage is only read, as in a run that others made
+                return  # a finished stage is only read, for instance in the run of another user
             raise self._not_writable(error) from None
 
     def _begin(self) -> None:
-        if self._lock is not None:  # without it another process may be at work on what would be tidied
+        if self._lock is not None:  # without it another process may be at work on these files
             if (self.draft / MANIFEST).is_file():
                 self._move_in()
             elif name_is_taken(self.replaced) and not name_is_taken(self.folder):
@@ -223,11 +223,11 @@ class Stage:
             write_json(self.draft / DRAFT, {**self._now, "forced": self.request.force})
 
     def check_options(self) -> None:
-        """Refuse a stage that is finished with other options, whatever its inputs: it takes no lock and no time."""
+        """Refuse a stage that is finished with other options, without a lock and whatever its inputs."""
         self._read_finished(with_inputs=False)
 
     def _read_finished(self, *, with_inputs: bool) -> Manifest | None:
-        """The manifest of the stage if it is finished with these options; None if it is to be made."""
+        """Return the manifest of the stage if it is finished with these options; None if it is to be made."""
         if self.request.force or not self.run.has(self.name):
             return None
         manifest = self.run.manifest(self.name, wanted_by=self.command)
@@ -244,7 +244,7 @@ class Stage:
         return manifest
 
     def _is_interrupted(self) -> bool:
-        """Return whether the draft holds work of this very command; without ``--force`` other work is not lost."""
+        """Return whether the draft holds work of this command; without ``--force`` other work is not lost."""
         path = self.draft / DRAFT
         if not path.is_file() or not self._has_work():
             return False
@@ -260,7 +260,7 @@ class Stage:
             raise CrossNERError(
                 f"The stage {self.name!r} of {self.run.path} was interrupted, and since then"
                 f" {describe_changed(changed)}.",
-                hint="--force begins it again.",
+                hint="--force begins again.",
             )
         return True
 

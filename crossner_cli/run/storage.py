@@ -26,18 +26,18 @@ COPY_HINT = "Copy the files themselves into the folder."
 
 
 def digest_file(path: Path) -> str:
-    """SHA-256 of a file, read in pieces."""
+    """Compute the SHA-256 of a file, read in pieces."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def digest_folder(folder: Path) -> str:
-    """SHA-256 over the names and digests of every file below a folder."""
+    """Compute the SHA-256 over the names and digests of every file below a folder."""
     return digest_files(folder, (path for path in walk_files(folder) if path.is_file()))
 
 
 def digest_files(folder: Path, files: Iterable[Path]) -> str:
-    """SHA-256 over the names and digests of files below a folder, in whatever order they come."""
+    """Compute the SHA-256 over the names and digests of files below a folder, given in any order."""
     total = hashlib.sha256()
     for path in sorted(files):
         total.update(os.fsencode(f"{path.relative_to(folder).as_posix()} {digest_file(path)}\n"))
@@ -45,7 +45,7 @@ def digest_files(folder: Path, files: Iterable[Path]) -> str:
 
 
 def digest_path(path: Path) -> str:
-    """SHA-256 of a file or a folder."""
+    """Compute the SHA-256 of a file or a folder."""
     return digest_folder(path) if path.is_dir() else digest_file(path)
 
 
@@ -60,7 +60,7 @@ def check_digest(path: Path, wanted: str | None, *, hint: str) -> None:
 
 
 def walk_files(folder: Path) -> Iterator[Path]:
-    """Every file below a folder, links to folders followed, each folder once; a link to nothing counts as a file.
+    """Find every file below a folder, also through links, each folder once; a broken link counts as a file.
 
     Raises:
         OSError: A folder cannot be read.
@@ -80,7 +80,7 @@ def walk_files(folder: Path) -> Iterator[Path]:
 
 
 def to_json(record: Any, **form: Any) -> str:
-    """A record as JSON; NaN and the infinities, which JSON lacks, are null."""
+    """Write a record as JSON; NaN and the infinities, which JSON lacks, become null."""
     try:
         return json.dumps(record, allow_nan=False, **form)
     except ValueError:
@@ -99,7 +99,7 @@ def read_json(path: Path, *, hint: str) -> Any:
     """Read a JSON file of a folder that may come from anywhere.
 
     Raises:
-        CrossNERError: It is missing, no JSON in UTF-8, or nested too deeply.
+        CrossNERError: It is missing, not JSON in UTF-8, or nested too deeply.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -115,7 +115,7 @@ def read_record(path: Path) -> dict[str, Any]:
     hint = "Move its folder away, or make it again with --force."
     record = read_json(path, hint=hint)
     if not isinstance(record, dict):
-        raise CrossNERError(f"{path} is broken: it holds no JSON object.", hint=hint)
+        raise CrossNERError(f"{path} is broken: it does not hold a JSON object.", hint=hint)
     return record
 
 
@@ -133,7 +133,7 @@ def check_model_folder(folder: Path) -> None:
 
 
 def write_json(path: Path, record: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Write a JSON file that is either the old one or the new one, whenever the power goes."""
+    """Write a JSON file that is either the old one or the new one, even after a power cut."""
     text = to_json(record, indent=1, ensure_ascii=False) + "\n"
     # File names may hold bytes that are not UTF-8; written with a backslash they are valid JSON.
     write_atomically(path, text.encode("utf-8", "backslashreplace").decode())
@@ -143,12 +143,12 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]])
     """Write rows below the names of their columns, for programs and spreadsheets."""
     import pandas
 
-    table = pandas.DataFrame([*rows], columns=list(columns), dtype=object)  # no whole number becomes 1.0
+    table = pandas.DataFrame([*rows], columns=list(columns), dtype=object)  # whole numbers stay whole numbers
     table.to_csv(path, index=False, lineterminator="\n", encoding="utf-8", errors="backslashreplace")
 
 
 def save_array(path: Path, array: Any) -> None:
-    """Write an array as ``numpy.save`` does, which would not say why a full disk took no more."""
+    """Write an array as ``numpy.save`` does, which does not report a full disk."""
     import numpy as np
 
     with path.open("wb") as stream:
@@ -158,7 +158,7 @@ def save_array(path: Path, array: Any) -> None:
 
 def write_atomically(path: Path, text: str) -> None:
     """Write a text file under another name, flush it to disk, rename."""
-    draft = path.with_name(f".{path.name}.draft")  # always the same name, so that the next write replaces a crash's
+    draft = path.with_name(f".{path.name}.draft")  # the next write replaces that of a crash
     try:
         with draft.open("w", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
@@ -171,7 +171,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Flush a folder's own entries, so that a rename survives a power cut; or a file."""
+    """Flush a file, or a folder's entries, so that a rename survives a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -186,12 +186,12 @@ def flush_tree(folder: Path) -> None:
 
 
 def name_is_taken(path: Path) -> bool:
-    """Return whether something has this name, be it a link to nothing."""
+    """Return whether something has this name, even a broken link."""
     return path.exists() or path.is_symlink()
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder; if it is a link, the link alone."""
+    """Remove a folder; if it is a link, only the link."""
     if folder.is_symlink():
         folder.unlink()
     else:
@@ -199,7 +199,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def check_output_folder(folder: Path, record: str, *, force: bool) -> None:
-    """Refuse an ``--output`` folder that could not be written in the end.
+    """Refuse an ``--output`` folder that cannot be written in the end.
 
     Args:
         folder: The folder to make.
@@ -223,13 +223,13 @@ def check_output_folder(folder: Path, record: str, *, force: bool) -> None:
 
 
 def take_lock(path: Path, place: str, *, hint: str) -> FileLock:
-    """Lock the file that stands for a place, and write into it which process has the lock.
+    """Lock the file that stands for a place, and write the name of this process into it.
 
     Raises:
         CrossNERError: Another process has it.
         OSError: The file cannot be written.
     """
-    from filelock import FileLock, Timeout  # takes a while to load, and help has no need of it
+    from filelock import FileLock, Timeout  # takes a while to import, and help does not need it
 
     # A soft lock, the fallback where a disk has no locks, would outlive a process that is killed.
     lock = FileLock(path, timeout=0, thread_local=False, fallback_to_soft=False)
@@ -275,9 +275,9 @@ def output_folder(folder: Path, record: str, *, force: bool) -> Iterator[Path]:
 
 
 def strip_folders(value: Any) -> Any:
-    """Take the folders off every absolute path in a text, or in the texts of lists and mappings.
+    """Remove the folders of every absolute path in a text, or in the texts of lists and mappings.
 
-    What may be published then names nobody's disk.
+    So published files do not show the folders of a disk.
     """
     if isinstance(value, str):
         return ABSOLUTE.sub("", value)

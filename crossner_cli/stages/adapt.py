@@ -1,4 +1,4 @@
-"""``crossner adapt``: plan the stages that suit the data and the encoder, run them, and show what each brought."""
+"""``crossner adapt``: plan the stages that suit the data and the encoder, run them, and show their gains."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
     """Read the labelled data and the encoder's configuration, and choose the steps.
 
     Raises:
-        CrossNERError: A data set, the raw text or the encoder cannot be read, the target has no training sentences,
-            the seeds are none, or the run holds stages with other options.
+        CrossNERError: A data set, the raw text or the encoder cannot be read, the target has no training sentences, the
+            seeds are invalid, or the run holds stages with other options.
     """
     yield Notice(f"reading the target {', '.join(options.target)}")
     if options.seeds is not None:
-        parse_seeds(Finetune(seeds=options.seeds))  # a stage would refuse them after the training on the source
+        parse_seeds(Finetune(seeds=options.seeds))  # a stage would refuse them only after the training on the source
     sets = find_sets(PrepareData(source=options.source or DEFAULT_SOURCE, target=options.target, silver=options.silver))
     read = exhaust(read_sets({place: sets[place] for place in ("target", "silver") if place in sets}, PrepareData()))
     target = read["target"]
@@ -108,7 +108,7 @@ def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
 
 
 def _look_at_encoder(run: RunDirectory, options: Adapt) -> Work[tuple[bool, bool]]:
-    """Return whether the encoder ignores case and whether it has a masked-LM head; a run that was begun knows both."""
+    """Return whether the encoder ignores case and has a masked-LM head; a run that was begun knows both."""
     folder = resolve_encoder(options.encoder)
     before = run.read(ALONE)["options"] if run.has(ALONE) and not options.force else {}
     if before.get("encoder") == options.encoder:
@@ -133,7 +133,7 @@ def _count_bytes(path: Path) -> int:
 
 def _check_stages(run: RunDirectory, before: Mapping[str, Any], steps: Sequence[Step]) -> None:
     """Refuse a run whose data or stages were made with other options, before a step changes anything."""
-    hint = "Give another --run; or --force, which makes every stage but the source's again."
+    hint = "Give another --run; or --force, which makes every stage except the source's again."
     now = next(step.options for step in steps if isinstance(step.options, PrepareData) and step.options.run == run.path)
     record = now.record() if before else {}
     if changed := describe_differences(*({name: each.get(name) for name in DATA_OPTIONS} for each in (before, record))):
@@ -149,7 +149,7 @@ def _check_stages(run: RunDirectory, before: Mapping[str, Any], steps: Sequence[
 
 
 def describe_plan(steps: Sequence[Step]) -> list[Block]:
-    """The steps with what each is expected to bring and on a CPU to take, and their command lines."""
+    """Show the steps with their expected gains and minutes on a CPU, and their command lines."""
     rows = []
     for number, step in enumerate(steps, start=1):
         minutes = (step.learns / LEARNING_SPEED + step.reads / READING_SPEED) / 60
@@ -157,7 +157,7 @@ def describe_plan(steps: Sequence[Step]) -> list[Block]:
         rows.append((str(number), step.command, getattr(step.options, "name", None) or "", step.brings, time))
     table = Table(
         "Plan",
-        ("", "command", "stage", "what it brings (measured with minilm)", "minutes on a CPU"),
+        ("", "command", "stage", "gain (measured with minilm)", "minutes on a CPU"),
         rows,
         texts=(1, 2, 3),
     )
@@ -167,7 +167,7 @@ def describe_plan(steps: Sequence[Step]) -> list[Block]:
 
 
 def _is_made(step: Step) -> bool:
-    """Return whether a step's result is there, made with its options from what there is now; it loads no PyTorch."""
+    """Return whether a step's result exists, made with its options from the current inputs; it loads no PyTorch."""
     options, run = step.options, RunDirectory(step.options.run)
     if isinstance(options, Label):
         return _is_labelled(run, options)
@@ -179,20 +179,20 @@ def _is_made(step: Step) -> bool:
     if manifest["options"] != options.record():
         return False
     if isinstance(options, PrepareData):
-        with contextlib.suppress(CrossNERError):  # a file is not there, and may be made by an earlier step
+        with contextlib.suppress(CrossNERError):  # a missing file may be made by an earlier step
             return find_inputs(options).digests() == manifest["inputs"]
         return False
     return True
 
 
 def run(run: RunDirectory, options: Adapt, steps: Sequence[Step], execute: Execute) -> dict[str, Any]:
-    """Run the steps that are not made; a source tagger that was made before comes from the user's cache.
+    """Run the steps that are not done; a source tagger may come from the user's cache.
 
     Returns:
         The command lines, and F1 of each model with its difference to the one to use, which is the best on dev.
 
     Raises:
-        CrossNERError: A command failed, and has said why.
+        CrossNERError: A command failed, and has reported why.
         KeyboardInterrupt: A command was interrupted.
     """
     for step in steps:
@@ -209,8 +209,8 @@ def run(run: RunDirectory, options: Adapt, steps: Sequence[Step], execute: Execu
             run_command(line, options, execute)
         except SystemExit:
             raise CrossNERError(
-                f"adapt stopped: crossner {step.command} failed, as it says above.",
-                hint="Put that right, and give the same adapt command again: it goes on with that step.",
+                f"adapt stopped: crossner {step.command} failed, see above.",
+                hint="Solve that, and give the same adapt command again: it continues with that step.",
             ) from None
         if isinstance(of_step, PretrainSource):
             _keep_in_cache(run)
@@ -233,7 +233,7 @@ def run(run: RunDirectory, options: Adapt, steps: Sequence[Step], execute: Execu
 
 
 def _is_labelled(run: RunDirectory, options: Label) -> bool:
-    """Return whether the labels of these teachers for this raw text are there."""
+    """Return whether the labels of these teachers for this raw text exist."""
     if options.force or not (options.place / MANIFEST).is_file() or not run.has(TEACHERS) or not run.has(PREPARED):
         return False
     manifest, data = read_manifest(options.place), run.read(PREPARED).get("outputs", {})
@@ -242,7 +242,7 @@ def _is_labelled(run: RunDirectory, options: Label) -> bool:
 
 
 def _compare(result: EvaluateResult, used: str) -> dict[str, Any]:
-    """F1 of each model, and the difference of the one to use to each other one, with its interval."""
+    """Return F1 of each model, and the difference of the one to use to each other one, with its interval."""
     found = {}
     for label, model in result.models.items():
         pair = next((each for each in result.comparisons if {each["model"], each["against"]} == {label, used}), None)
@@ -255,7 +255,7 @@ def _compare(result: EvaluateResult, used: str) -> dict[str, Any]:
 
 
 def describe_result(run: RunDirectory, record: dict[str, Any]) -> list[Block]:
-    """The table of the models, and the next command."""
+    """Show the table of the models, and the next command."""
     rows, used, split = [], record["use"], record["split"]
     for label, model in record["models"].items():
         gain = model["gain"]
@@ -296,11 +296,11 @@ def _keep_in_cache(run: RunDirectory) -> None:
     folder = cache_folder() / CACHED / digest_stage(run.read(SOURCE))[:16]
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(CrossNERError):  # another process is keeping it
+        with contextlib.suppress(CrossNERError):  # another process is writing it
             _copy(run.folder(SOURCE), folder)
 
 
 def _copy(source: Path, folder: Path) -> None:
-    """Copy the folder of a stage so that it is there whole or not at all."""
+    """Copy the folder of a stage, whole or not at all."""
     with output_folder(folder, MANIFEST, force=True) as draft:
         shutil.copytree(source, draft, dirs_exist_ok=True)

@@ -1,8 +1,8 @@
-"""The plan of ``crossner adapt``: stages and options, chosen by what there is, and the measurements behind them.
+"""The plan of ``crossner adapt``: stages and options, chosen by what there is, and the measurements after them.
 
-Measurements are F1 with ``minilm``; of two numbers the first is of ``ai``, the second of ``music``. What a step brings
-is measured on test and stands in ``recipes/README.md``. The numbers that it takes are chosen on dev; those of dev stand
-in ``recipes/tried.csv``.
+Measurements are F1 with ``minilm``; of two numbers the first is of ``ai``, the second of ``music``. The gains of steps
+are measured on test and listed in ``recipes/README.md``. Numbers of options are chosen on dev, whose scores are in
+``recipes/tried.csv``.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ MEAN_WORDS = 23  # of a sentence of raw text
 WEAK = "weak"  # a run directory inside, for sentences that lists of names label
 
 
-# Each with what was measured for it.
+# Each with its measurement.
 READINGS = 20  # passes over up to 200 target sentences: 20 passes 59.0 and 67.1, 40 passes 59.6 and 67.4
-REPLACED = 0.5  # share of the mentions that others replace: none 57.3 and 63.2, half 58.6 and 64.4
+REPLACED = 0.5  # share of mentions that are replaced: none 57.3 and 63.2, half 58.6 and 64.4
 SOURCE_READINGS = 3  # passes over the source: 1, 2, 3 and 6 passes 58.7, 59.6, 60.0 and 58.7 (ai)
 STUDENT_READINGS = 2  # passes over the sentences of the teachers: 2 passes 68.9, 4 passes 67.8 (music)
 STUDENT_BATCH = 16  # sentences of an update beside the teachers': as above
 ENOUGH_TEXT = 0.5  # share of a size's sentences that raw text needs: with 410 sentences teachers 88.2, student 86.4
-MOST_SENTENCES = 200  # with more labels fewer passes, so that there are as many updates
+MOST_SENTENCES = 200  # with more labels fewer passes, for the same number of updates
 FEWEST_PASSES = 5
 
 
 class Size(NamedTuple):
-    """What a value of ``--size`` means: teachers, and the sentences that they label; 0 for no student."""
+    """The meaning of a value of ``--size``: teachers, and the sentences that they label; 0 for no student."""
 
     teachers: int
     sentences: int
@@ -57,7 +57,7 @@ SIZES: Mapping[SizeName, Size] = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What there is: words of one pass by role, target sentences, splits of the target, and the kind of encoder."""
+    """The facts that decide: words of one pass by role, target sentences and splits, and the kind of encoder."""
 
     words: Mapping[str, int]
     sentences: int
@@ -68,7 +68,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Step:
-    """One command of the plan: its options, what it brings, and the words that it learns and reads."""
+    """One command of the plan: its options, its gain, and the words that it learns and reads."""
 
     command: str
     options: Command
@@ -83,11 +83,11 @@ class Step:
 
 
 def make_steps(options: Adapt, facts: Facts, *, has_labels: bool) -> list[Step]:
-    """Make the steps that suit what there is.
+    """Make the steps that suit the facts.
 
     Args:
-        options: What the user gave.
-        facts: What there is.
+        options: The user's options.
+        facts: The facts that decide.
         has_labels: Whether the run holds the teachers' labels already, so that its data are prepared with them.
     """
     size = SIZES[options.size]
@@ -164,8 +164,8 @@ def _prepare(options: Adapt, silver: str | None) -> PrepareData:
 def _train(
     options: Adapt, facts: Facts, size: Size, *, teaches: bool, has_labels: bool, silver: str | None, short: str
 ) -> list[Step]:
-    """The trainings: on the source, on the target alone, of the teachers, and of the final tagger."""
-    # The source is trained again where it is another one, and only then.
+    """Make the trainings: on the source, on the target alone, of the teachers, and of the final tagger."""
+    # The source is trained again only if it differs.
     shared: dict[str, Any] = {"run": options.run, "force": options.force, "encoder": options.encoder, "keep": "last"}
     seeds = options.seeds or ",".join(map(str, range(1, size.teachers + 1)))
     count = len(seeds.split(","))
@@ -210,5 +210,5 @@ def _train(
 
 
 def scale_passes(passes: float, sentences: int) -> int:
-    """Passes over so many target sentences: fewer for more than ``MOST_SENTENCES``."""
+    """Return the passes over this number of target sentences: fewer above ``MOST_SENTENCES``."""
     return max(FEWEST_PASSES, round(passes * min(1.0, MOST_SENTENCES / max(1, sentences))))

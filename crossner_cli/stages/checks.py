@@ -1,4 +1,4 @@
-"""What is refused before PyTorch is loaded, which takes seconds: wrong paths, unknown names, changed options."""
+"""Checks before PyTorch is loaded, which takes seconds: wrong paths, unknown names, changed options."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from crossner_cli.taggers.sources import check_start_name, find_folders
 
 @singledispatch
 def check_early(options: Command, run: RunDirectory) -> None:
-    """Check what a command that computes is given, as far as this needs no model.
+    """Check the options of a command that computes, as far as this needs no model.
 
     Raises:
         CrossNERError: A path, a stage, a method, a setting or an encoder does not exist, the run is not prepared, the
@@ -122,7 +122,7 @@ def check_files(options: Predict, inputs: Inputs, *, on_terminal: bool = False) 
 
 @check_early.register
 def check_labelling(options: Label, run: RunDirectory) -> None:
-    """Refuse teachers, texts and an output of ``label`` that are not there or cannot be used.
+    """Refuse teachers, texts and an output of ``label`` that do not exist or cannot be used.
 
     Raises:
         CrossNERError: As above, or the client or the key of a language model is missing.
@@ -156,7 +156,7 @@ def check_labelling(options: Label, run: RunDirectory) -> None:
 
 
 def check_label_output(run: RunDirectory, options: Label) -> None:
-    """Refuse an output that would be taken for a stage, or replace what ``label`` did not make."""
+    """Refuse an output that would look like a stage, or replace files of others."""
     output = options.place
     if output.parent.resolve() == run.path.resolve():
         raise CrossNERError(

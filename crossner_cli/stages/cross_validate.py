@@ -42,7 +42,7 @@ LEARNT = ("finetune", "joint-train")  # the commands whose taggers have learnt t
 def run(run: RunDirectory, options: CrossValidate, engine: Engine) -> Work[Manifest]:
     """Train a tagger for each fold and seed, tag the fold with it, and score all folds as one set of sentences.
 
-    A tagger is in memory only, one at a time. The stage continues at the fold that an interruption left.
+    Taggers stay in memory, one at a time. After an interruption the stage continues at the fold that was left.
 
     Raises:
         CrossNERError: Anything that stops ``finetune``; there are fewer sentences than folds; or the start has learnt
@@ -114,7 +114,7 @@ def check_start_is_new(recipe: Recipe) -> None:
 
 
 def _divide(job: TrainingJob, options: CrossValidate) -> Work[Folds]:
-    """Read the labelled sentences and divide them; a teacher's sentences that are copies of them are left out.
+    """Read the labelled sentences and divide them; copies of them among a teacher's sentences are left out.
 
     Raises:
         CrossNERError: There are fewer sentences than folds.
@@ -160,7 +160,7 @@ class Folds:
         return [found[number] for number in range(len(self.sentences))]
 
     def forecast_gain(self, scored: Mapping[str, Scored]) -> Work[dict[str, Any]]:
-        """Tag all folds with taggers of half of the sentences, and forecast what more sentences would bring."""
+        """Tag all folds with taggers of half of the sentences, and forecast the gain of more sentences."""
         of_half = {}
         for seed in self.job.recipe.seeds:
             predictions = yield from self.tag_all(seed, of_half=True)

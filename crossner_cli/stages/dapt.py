@@ -43,8 +43,8 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
     """Adapt an encoder and leave it in ``encoder/`` of the stage's folder; or train language models of characters.
 
     Raises:
-        CrossNERError: No such corpus level or text, no such encoder, a start without one, a corpus shorter than one
-            block, or language models of characters in more than one process.
+        CrossNERError: The corpus level, text or encoder does not exist, the start has no encoder, a corpus shorter than
+            one block, or language models of characters in more than one process.
     """
     adaptation = (find_other_adaptation(options.encoder) or EncoderAdaptation)(run, options, engine)
     with engine.open_stage(run, options.stage_request(adaptation.inputs)) as stage:
@@ -151,7 +151,7 @@ class EncoderAdaptation(Adaptation):
         )
         blocks.close()
         self.held_out.close()
-        self.engine.wait()  # no process maps the blocks any more when they are deleted
+        self.engine.wait()  # no process maps the blocks when they are deleted
         return result
 
     def save(self, stage: Stage, result: DaptResult) -> None:
@@ -191,9 +191,9 @@ class EncoderAdaptation(Adaptation):
         )
         if not len(train):
             self.engine.wait()
-            self.engine.on_main(lambda: shutil.rmtree(folder))  # or other options would need --force
+            self.engine.on_main(lambda: shutil.rmtree(folder))  # else other options would need --force
             raise CrossNERError(
-                f"{self.corpus}: its {counts['subwords']} subwords make no block of {options.block_size}.",
+                f"{self.corpus}: its {counts['subwords']} subwords are fewer than a block of {options.block_size}.",
                 hint="Give a longer corpus, a smaller --block-size or a larger --corpus-share.",
             )
         return train, counts
@@ -220,7 +220,7 @@ def load_masked_lm(start: Start, options: Dapt, engine: Engine) -> MaskedLanguag
 
 
 def count_carried(start: Start, model: MaskedLanguageModel) -> CarryOver:
-    """Count the tensors from a start; one that the head shares with the encoder counts once, as the encoder's."""
+    """Count the tensors from a start; one that the head shares with the encoder counts once."""
     own, carried = [name for name, _ in model.model.named_parameters()], CarryOver(start.name)
     new = [name for name in model.new if name in own]
     carried.add(len(own) - len(new), new, model.left)
@@ -230,7 +230,7 @@ def count_carried(start: Start, model: MaskedLanguageModel) -> CarryOver:
 
 
 def make_stream(blocks: TokenBlocks, model: MaskedLanguageModel, options: Dapt) -> BlockStream:
-    """The blocks in random order, masked as the options say."""
+    """Make a stream of the blocks in random order, masked as the options say."""
     return BlockStream(blocks, model, options.masking, options.mask_rate, options.batch_size, options.seed)
 
 

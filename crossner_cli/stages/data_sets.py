@@ -31,7 +31,7 @@ Labelled = dict[str, LabelledDomain]
 
 
 def find_sets(options: PrepareData) -> dict[str, Domain]:
-    """Sources, target and silver by their part in the run, with names that differ unless they are the same data."""
+    """Find sources, target and silver by their part in the run, with distinct names unless they are the same data."""
     sets = {part: find_domains(names) for part, names in list_sets(options.record()).items()}
     taken: dict[str, Domain] = {}
     # The target keeps its name: taggers and scores of other runs, without these sources, have it too.
@@ -106,7 +106,7 @@ def make_domains(
         labelled["source"] = join(list(sources.values()), weights, "+".join(sources))
     if "target" in kept:
         labelled["target"] = kept["target"]
-        # With a source, it may be scored alone; but a file that was not read may be meant as train.
+        # With a source, it may be scored only; but a file that was not read may be meant as train.
         if not labelled["target"].splits.get("train") and (not sources or found["target"].left):
             hint = "Add a file train.jsonl or the like, a folder train, or give the file itself as --target."
             raise CrossNERError(f"The target {names['target']!r} has no training sentences.", hint=hint)
@@ -124,9 +124,9 @@ def make_domains(
 
 
 def _make_silver(silver: LabelledDomain, target: LabelledDomain | None, names: Mapping[str, str]) -> LabelledDomain:
-    """The training sentences that a teacher labelled, without those that the target's train has, too."""
+    """Select the training sentences that a teacher labelled, without those that are in the target's train."""
     if target is None:
-        raise CrossNERError("--silver needs a target, whose types it has.", hint="Add --target DATASET.")
+        raise CrossNERError("--silver needs a target with its types.", hint="Add --target DATASET.")
     unknown = [name for name in silver.types if name not in target.types]
     if unknown:
         raise CrossNERError(
@@ -138,7 +138,7 @@ def _make_silver(silver: LabelledDomain, target: LabelledDomain | None, names: M
 
 
 def _choose_sentences(splits: dict[str, list[Sentence]], role: str, options: PrepareData) -> dict[str, list[Sentence]]:
-    """The splits after ``--dev-from-train`` and, for the target, ``--train-limit``."""
+    """Apply ``--dev-from-train`` and, for the target, ``--train-limit``."""
     chosen = dict(splits)
     if options.dev_from_train and "train" in splits and "dev" not in splits:
         chosen["train"], chosen["dev"] = take_dev(splits["train"], options.dev_from_train)

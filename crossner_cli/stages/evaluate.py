@@ -55,14 +55,14 @@ SENTENCES_AT_ONCE = 512
 
 
 def run(run: RunDirectory, options: Evaluate, engine: Engine | None = None) -> Work[Manifest]:
-    """Score taggers, or with ``--gold`` and ``--predictions`` two files, for which no run is needed.
+    """Score taggers, or with ``--gold`` and ``--predictions`` two files, which need no run.
 
     Returns:
         The stage's manifest; for two files a record of the same form that is not stored.
 
     Raises:
-        CrossNERError: There is no such split or tagger, a stage has the name of the ensemble, or what is to be compared
-            differs in its words.
+        CrossNERError: There is no such split or tagger, a stage has the name of the ensemble, or the models to compare
+            were scored on other words.
     """
     if options.gold is not None or options.predictions is not None:
         return (yield from score_two_files(options, run))
@@ -240,7 +240,7 @@ def _compare_types(
     domain = target.domain_in(tag_set)
     if domain != name and len(tag_set.domains) > 1:
         found = (
-            f"trained on another {name!r}, of other types" if name in tag_set.domains else f"not trained on {name!r}"
+            f"trained on another {name!r}, with other types" if name in tag_set.domains else f"not trained on {name!r}"
         )
         tagged = f"as its {domain!r}" if domain else "with all of its types"
         yield Notice(f"{tagger.label} was {found}: these sentences are tagged {tagged}.")
@@ -254,7 +254,7 @@ def _seed_of(tagger: TrainedTagger) -> str:
 
 
 def _files_read(options: Evaluate) -> list[str]:
-    """The prepared files that are read; those that a run lacks are left out later."""
+    """List the prepared files that are read; those that a run lacks are left out later."""
     files = [f"target/{options.split}.jsonl", "target/types.json"]
     more = ["target/train.jsonl", "source/train.jsonl", "source/types.json", "corpus/domain.txt"]
     return files + more if options.fine_grained else files

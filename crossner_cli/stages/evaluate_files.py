@@ -39,7 +39,7 @@ from crossner_cli.stages.evaluate_results import finish_evaluation
 class ScoredFiles:
     """The sentences of a gold file and of a file of predictions, in BIO or BIOES, and their scores.
 
-    The schemes are those of the files, gold first; ``notes`` are repairs made while reading.
+    The schemes are those of the files, gold first; ``notes`` are repairs in reading.
     """
 
     gold: list[Sentence]
@@ -61,7 +61,7 @@ def score_two_files(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
     gold, predictions = options.gold, options.predictions
     if gold is None or predictions is None or options.model or options.against:
         raise CrossNERError(
-            "Scoring files takes --gold and --predictions, both, and neither --model nor --against.",
+            "Scoring files needs both --gold and --predictions, and takes neither --model nor --against.",
             hint="crossner evaluate --gold test.txt --predictions predictions.jsonl",
         )
     for path in (gold, predictions):
@@ -96,7 +96,7 @@ def _score(gold: Path, predictions: Path, options: Evaluate) -> Work[tuple[Score
 
 
 def _as_written(scheme: AnyScheme) -> Scheme:
-    """The scheme that tags of a scheme are kept in: BIO for IOB1, which no stage writes."""
+    """Return the scheme in which tags are kept: BIO for IOB1, which no stage writes."""
     return "bio" if scheme == "iob1" else scheme
 
 
@@ -110,18 +110,18 @@ def _read_sentences(side: Iterable[Located], scheme: AnyScheme) -> list[Sentence
 def score_files(gold: Path, predictions: Path, *, mode: Mode) -> ScoredFiles:
     """Score a file of predictions.
 
-    Each file is read in its own scheme. Predictions without ``E-`` and ``S-`` are taken to be in the scheme of a BIO
-    gold file, so that a file of few or broken tags is not mistaken for IOB1.
+    Each file is read in its own scheme. Predictions without ``E-`` and ``S-`` are read in the scheme of a BIO gold
+    file, so that few or broken tags do not look like IOB1.
 
     Raises:
-        CrossNERError: A file cannot be read or holds no sentence, or the two differ in sentences or words.
+        CrossNERError: A file cannot be read or holds no sentences, or the two differ in sentences or words.
     """
     repairs = (Repairs(), Repairs())
     sides = [list(read_labelled(path, of_path)) for path, of_path in zip((gold, predictions), repairs, strict=True)]
     for path, side in zip((gold, predictions), sides, strict=True):
         if not side:
             raise CrossNERError(
-                f"{path} holds no sentence.", hint="Give a file of words with tags, in columns or JSONL."
+                f"{path} holds no sentences.", hint="Give a file of words with tags, in columns or JSONL."
             )
     golds, others = ([located.sentence.words for located in side] for side in sides)
     if repairs[0].counts[JOINED_SENTENCE] and golds != others:
@@ -146,7 +146,7 @@ def score_files(gold: Path, predictions: Path, *, mode: Mode) -> ScoredFiles:
 
 
 def _join_lines(side: Iterable[Located]) -> Iterator[Located]:
-    """Join the sentences of each line; no entity crosses their borders."""
+    """Join the sentences of each line; entities do not cross their borders."""
     for _, pieces in groupby(side, key=lambda located: located.lines[0]):
         words: list[str] = []
         tags: list[str] = []

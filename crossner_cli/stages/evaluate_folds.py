@@ -1,4 +1,4 @@
-"""``crossner evaluate --model folds``: what ``cross-validate`` tagged out of fold, scored as a test split is."""
+"""``crossner evaluate --model folds``: score the sentences that ``cross-validate`` tagged out of fold."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def score_folds(
     """Score the predictions of stages of ``cross-validate``, given by label.
 
     Raises:
-        CrossNERError: An option is of taggers only, the stages are of other sentences, or a file is missing or was
+        CrossNERError: An option is for taggers only, the stages differ in their sentences, or a file is missing or was
             changed.
     """
     for option, is_given in (("--ensemble", options.ensemble), ("--decoding", options.decoding != "trained")):
         if is_given:
-            raise CrossNERError(f"{option} has no effect on sentences that are tagged.", hint=f"Leave {option} out.")
+            raise CrossNERError(f"{option} has no effect on tagged sentences.", hint=f"Leave {option} out.")
     compared = [find_evaluation(path, of_folds=True) for path in options.against]
     inputs = {
         **{label: digest_model(each.folder) for label, each in folds.items()},
@@ -75,7 +75,7 @@ def score_folds(
             for label, seeds in scored.items()
             for seed, each in seeds.items()
         ]
-        # Whether a sentence's names are known from training is not asked: it is one of the training sentences.
+        # Whether names are known from training is not counted: these are the training sentences.
         known = KnownText() if options.fine_grained else None
         return (yield from finish_scored(stage, engine, options, result, sentences, taggings, known, opponents))
 

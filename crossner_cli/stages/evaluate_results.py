@@ -30,7 +30,7 @@ def count_opponents(
     """Count the entities of the models to compare with.
 
     Raises:
-        CrossNERError: They were scored on other sentences than those of this place.
+        CrossNERError: They were scored on other sentences.
     """
     opponents = [CountedModel(model, mode) for each in compared for model in each.models()]
     mine = [(sentence.words, sentence.tags or ()) for sentence in sentences]
@@ -58,7 +58,7 @@ def finish_scored(
         result: With the scores of all models.
         sentences: With gold tags.
         taggings: The tags of every tagger.
-        known: What is known of the entities, for the analysis; None makes none.
+        known: Text in which entities may have been seen; None for no analysis.
         opponents: Models to compare with.
     """
     analyses = None
@@ -86,7 +86,7 @@ def _compare(
     mine = [CountedModel(replace(model, place=str(stage.folder)), options.mode) for model in models]
     comparisons = [compare_models(one, other, seed=options.seed) for one in mine for other in opponents]
     best, *others = sorted(mine, key=lambda each: each.model.scores.f1.mean or 0.0, reverse=True)
-    # The first is that with the runner-up, which the verdict is about.
+    # The first is the comparison with the runner-up, which the verdict is about.
     within = (compare_models(best, other, seed=options.seed) for other in others)
     return [*comparisons, *({**each, "is_within": True} for each in within)]
 

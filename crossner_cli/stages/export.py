@@ -1,4 +1,4 @@
-"""``crossner export``: a linear tagger as ONNX, in fp32 and int8, measured beside the tagger it was made from."""
+"""``crossner export``: a linear tagger as ONNX, in fp32 and int8, measured beside the tagger."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WARM_UP = 8  # sentences
 
 @dataclasses.dataclass
 class Side:
-    """One of the models that are compared, with the bytes of its weights on disk."""
+    """A model to compare, with the bytes of its weights on disk."""
 
     name: str
     tagger: Tagger
@@ -52,7 +52,7 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
         A record like a stage's manifest; it lies in the folder made.
 
     Raises:
-        CrossNERError: The output exists, packages are missing, the tagger is not linear or damaged, the device is no
+        CrossNERError: The output exists, packages are missing, the tagger is not linear or damaged, the device is not a
             CPU, or the run has no sentences to measure on.
     """
     began = time.perf_counter()
@@ -103,7 +103,7 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
 
 
 def _find_target(run: RunDirectory, options: Export) -> PreparedDomain | None:
-    """The domain whose sentences are measured on, if any are."""
+    """Find the domain to measure on, if any."""
     if options.split == "none":
         return None
     target = PreparedData.load(run, wanted_by=f"{COMMAND} (without --split none)").domain("target", wanted_by=COMMAND)
@@ -118,7 +118,7 @@ def _copy_configuration(source: Path, folder: Path) -> None:
 
 
 def _load_sides(source: Path, folder: Path, tagger: Tagger, exact: Engine, engine: Engine) -> list[Side]:
-    """The tagger in fp32, in the engine's precision where that is another, and its graphs."""
+    """Load the tagger in fp32, in the engine's precision if that differs, and its graphs."""
     size = _size(source, "*.safetensors")
     sides = [Side("PyTorch fp32", tagger, exact, size)]
     if engine.precision != "fp32":
@@ -135,7 +135,7 @@ def _size(folder: Path, pattern: str) -> int:
 
 
 def _measure(sides: Sequence[Side], sentences: Sequence[Sentence]) -> Work[list[ExportedModel]]:
-    """F1, speed and size of each model, and the words it tags otherwise than the first."""
+    """Compare F1, speed and size of the models, and the words that they tag differently from the first."""
     if not sentences:
         return [ExportedModel(side.name, side.bytes) for side in sides]
     gold = [sentence.tags or () for sentence in sentences]

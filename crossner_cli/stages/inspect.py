@@ -31,7 +31,7 @@ def run(run: RunDirectory, options: Inspect, engine: Engine) -> Work[Manifest]:
 
     Raises:
         CrossNERError: Nothing to show was asked for, the output exists, the tagger has no such weights or states, or
-            the packages that draw are missing.
+            the drawing packages are missing.
     """
     began = time.perf_counter()
     if not options.sentence and options.states == "none":
@@ -62,7 +62,7 @@ def run(run: RunDirectory, options: Inspect, engine: Engine) -> Work[Manifest]:
 
 
 def _place_words(run: RunDirectory, tagger: Tagger, options: Inspect, engine: Engine) -> Work[list[PlacedWord]]:
-    """Put words of the run's data on a plane: those of the target and the source as far as they have the split."""
+    """Put words of the run's data on a plane: those of the target and the source that have the split."""
     sentences: list[Sentence] = []
     for role, domain in sorted(PreparedData.load(run, wanted_by="--states").domains.items(), reverse=True):
         if domain.has(options.split):

@@ -1,4 +1,4 @@
-"""``crossner label``: a teacher labels raw text, and its labels become a data set for ``prepare-data``."""
+"""``crossner label``: a teacher labels raw text, as a data set for ``prepare-data``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from crossner_cli.taggers.sources import best_on_dev, find_taggers, notes_on_tag
 COMMAND, CACHE = "label", "label-cache"
 SENTENCES_AT_ONCE = 512
 UNSURE = "left out by --min-probability"
-FIRST_ANSWERS = 20  # are looked at before more is asked
+FIRST_ANSWERS = 20  # answers that are checked before more is asked
 NOT_ASKED = "not asked because of --max-requests"
 
 
@@ -77,7 +77,7 @@ def run(run: RunDirectory, options: Label, engine: Engine) -> Work[Manifest]:
     """Read, select and label sentences, and write the data set with its manifest; return the manifest.
 
     Raises:
-        CrossNERError: A text or a teacher is missing or of no use, nothing could be labelled, or the output exists.
+        CrossNERError: A text or a teacher is missing or not usable, nothing could be labelled, or the output exists.
     """
     began = time.perf_counter()
     if engine.world > 1:
@@ -97,7 +97,7 @@ def run(run: RunDirectory, options: Label, engine: Engine) -> Work[Manifest]:
             sentences = yield from _ask_model(run, options, options.language_model, prepared, texts, silver)
             silver.add(folder, sentences)
         if not silver.entities:
-            silver.warnings.append(f"There is no entity: every tag is {OUTSIDE}.")
+            silver.warnings.append(f"There are no entities: every tag is {OUTSIDE}.")
         result = LabelResult(
             output=str(options.place),
             teachers=silver.teachers,
@@ -121,7 +121,7 @@ def run(run: RunDirectory, options: Label, engine: Engine) -> Work[Manifest]:
 def _select(
     run: RunDirectory, options: Label, engine: Engine, raw: RawText, prepared: PreparedData | None
 ) -> Work[list[str]]:
-    """The sentences to label, in the order of the text."""
+    """Select the sentences to label, in the order of the text."""
     count = options.sentences
     if count is None or count >= len(raw.texts):
         return raw.texts
@@ -156,7 +156,7 @@ def _label_with_taggers(
         yield Progress(TASK, read, len(texts), "sentences", {"words/s": rate})
     if not silver.sentences:
         raise CrossNERError(
-            f"The teacher is sure of none of {len(texts)} sentences.",
+            f"The teacher is not sure of any of {len(texts)} sentences.",
             hint="Take a lower --min-probability, or leave it out.",
         )
     silver.teachers = [{"name": each.label, "seed": each.seed, "digest": each.digest} for each in trained]
@@ -167,7 +167,7 @@ def _label_with_taggers(
 def _ask_model(
     run: RunDirectory, options: Label, name: str, prepared: PreparedData, texts: Sequence[str], silver: Silver
 ) -> Work[list[Sentence]]:
-    """Label with the answers of a language model; those of no use are counted."""
+    """Label with the answers of a language model; unusable ones are counted."""
     target = prepared.domain("target", wanted_by=COMMAND)
     descriptions = read_descriptions(options.descriptions, target.types)
     prompt = make_prompt(target.sentences("train"), target.types, options.shots, descriptions)
@@ -196,10 +196,10 @@ def _ask_model(
     if model.failures:
         warnings.append(f"Not every request has an answer. The last failure: {model.failures[-1]}")
     if "temperature" not in model.wishes:
-        warnings.append("The model does not take the temperature 0: asked again, it may answer otherwise.")
+        warnings.append("The model does not take the temperature 0: asked again, it may answer differently.")
     if left := answers.count(None):
         warnings.append(
-            f"{left} sentences are {NOT_ASKED}. The same command with --force goes on; nothing is asked twice."
+            f"{left} sentences are {NOT_ASKED}. The same command with --force continues; nothing is asked twice."
         )
     shared = hashlib.sha256(json.dumps(prompt.messages).encode()).hexdigest()
     shots = (len(prompt.messages) - 1) // 2
@@ -210,7 +210,7 @@ def _ask_model(
 
 
 def _check_use(prompt: Prompt, texts: Sequence[str], answers: Sequence[Answer | Failure | None]) -> None:
-    """Refuse to go on if none of the first answers is of use, and show one."""
+    """Stop if none of the first answers is usable, and show one."""
     given = [(text, answer) for text, answer in zip(texts, answers, strict=False) if answer is not None]
     read = [read_answer(each.text, text, prompt.types, Counter()) for text, each in given if isinstance(each, Answer)]
     if any(sentence for sentence, _ in read):
@@ -218,7 +218,7 @@ def _check_use(prompt: Prompt, texts: Sequence[str], answers: Sequence[Answer | 
     text, first = given[0]
     said = first.text if isinstance(first, Answer) else first.reason
     raise CrossNERError(
-        f"No answer of use among the first {len(given)}:"
+        f"No usable answer among the first {len(given)}:"
         f" {text[:LONGEST_REASON]!r} was answered with {said[:LONGEST_REASON]!r}.",
         hint="Check --base-url, try another model, or show it more sentences with --shots.",
     )
@@ -227,7 +227,7 @@ def _check_use(prompt: Prompt, texts: Sequence[str], answers: Sequence[Answer | 
 def _ask_again(
     model: LanguageModel, prompt: Prompt, texts: Sequence[str], answers: Sequence[Answer | Failure | None]
 ) -> Work[dict[int, str]]:
-    """Ask again for the least certain half; return the second answers by the number of their sentence."""
+    """Ask again for the least certain half; return the second answers by number of sentence."""
     certainty = {
         number: answer.certainty
         for number, answer in enumerate(answers)
@@ -253,7 +253,7 @@ def _read_answers(
     again: dict[int, str],
     silver: Silver,
 ) -> list[Sentence]:
-    """The sentences whose answers are of use, the second one first; the others are counted."""
+    """Read the usable answers, second ones first; the others are counted."""
     sentences = []
     for number, (text, answer) in enumerate(zip(texts, answers, strict=True)):
         if not isinstance(answer, Answer):
@@ -271,7 +271,7 @@ def _read_answers(
 
 
 def _digest_inputs(options: Label, prepared: PreparedData | None) -> dict[str, str]:
-    """The digests of the texts."""
+    """Digest the texts."""
     if not options.input and prepared is not None:
         return prepared.inputs(f"corpus/{LEVEL}.txt")
     files = [*map(find_raw_text, options.input)]

@@ -33,7 +33,7 @@ from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_tagger
 from crossner_cli.taggers.tagging import READING
 
 COMMAND = "predict"
-# Options that do not change what is written of lines that can be read.
+# Options that do not change the output for readable lines.
 IGNORED_OPTIONS = ("skip_bad_lines", "output", "input")
 
 
@@ -45,10 +45,10 @@ def run(
     stdin: BinaryIO | None = None,
     stdout: BinaryIO | None = None,
 ) -> Work[Manifest]:
-    """Tag every document of the input, in its order; return a record like the manifest of a stage.
+    """Tag every document of the input, in order; return a record like the manifest of a stage.
 
     The run need not exist if ``--model`` is a path. Of several processes only the main one reads and writes; ``stdin``
-    and ``stdout`` stand in for those of this process.
+    and ``stdout`` replace those of this process.
 
     Raises:
         CrossNERError: The input is malformed, the output exists, or there is no such tagger.
@@ -96,12 +96,12 @@ def run(
 def _tag_all(
     options: Predict, inputs: Inputs, tagging: Tagging, engine: Engine, stdout: BinaryIO | None
 ) -> Work[tuple[dict[str, Any], Repairs]]:
-    """Tag and write all documents; return the counts of the output and the repairs made while reading."""
+    """Tag and write all documents; return the counts of the output and the repairs in reading."""
     chunk_tagger = ChunkTagger(tagging, engine) if options.workers == 1 else None
     with contextlib.ExitStack() as stack:
         opened = _open_output(options, inputs, tagging, engine, stdout)
         output = stack.enter_context(contextlib.closing(opened))
-        gc.freeze()  # a collection that visits the imported libraries takes a fifth of a second
+        gc.freeze()  # a garbage collection over the imported libraries takes a fifth of a second
         stack.callback(gc.unfreeze)
         yield from map(Notice, [*tagging.writer.notes, *output.notes])
         repairs = Repairs(skips_bad_lines=options.skip_bad_lines)
@@ -115,7 +115,7 @@ def _tag_all(
 
 
 def _choose_taggers(run: RunDirectory, options: Predict) -> list[TrainedTagger]:
-    """All seeds of all models for ``--ensemble``, else the best seed of the one model."""
+    """Choose all seeds of all models for ``--ensemble``, else the best seed of the only model."""
     found = find_taggers(run, options.model, wanted_by=COMMAND)
     chosen = found if options.ensemble else [best_on_dev(found)]
     for each in chosen:
@@ -182,7 +182,7 @@ def _open_output(options: Predict, inputs: Inputs, tagging: Tagging, engine: Eng
 
 
 def _dependencies(options: Predict, inputs: Inputs, tagging: Tagging, engine: Engine) -> dict[str, Any] | None:
-    """Everything the bytes of the output depend on; None if the command cannot be continued."""
+    """Collect everything that the bytes of the output depend on; None if the command cannot be continued."""
     if not options.is_resumable:
         return None
     asked = {name: value for name, value in options.record().items() if name not in IGNORED_OPTIONS}

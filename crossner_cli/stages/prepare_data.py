@@ -1,4 +1,4 @@
-"""prepare-data: read the labelled sentences and raw text of a run, check and count them, store them in one form."""
+"""prepare-data: read the labelled sentences and raw text of a run, check, count and store them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from crossner_cli.stages.data_sets import Labelled, find_sets, make_domains, not
 from crossner_cli.stages.rerun import command_again
 
 COMMAND = "prepare-data"
-# Lines of raw text that are enough to find the 5,000 most frequent words.
+# Lines of raw text that suffice to find the 5,000 most frequent words.
 VOCABULARY_LINES = 1_000_000
 
 
@@ -116,7 +116,7 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
 
 
 def find_inputs(options: PrepareData) -> Inputs:
-    """Find all that is read; refuse a data set that is not there."""
+    """Find all inputs; refuse a data set that does not exist."""
     return Inputs(
         find_sets(options),
         [*map(find_raw_text, options.corpus)],
@@ -126,7 +126,7 @@ def find_inputs(options: PrepareData) -> Inputs:
 
 
 def _describe_changes(before: Path, after: Path) -> Iterator[str]:
-    """Say for each split how many sentences came, went, or have other labels."""
+    """Count for each split the sentences that were added, removed or relabelled."""
     splits = {path.relative_to(place).with_suffix("") for place in (before, after) for path in place.glob("*/*.jsonl")}
     for role, split in sorted(split.parts for split in splits if split.parts[0] in ("source", "target")):
         old, new = (
@@ -141,7 +141,7 @@ def _describe_changes(before: Path, after: Path) -> Iterator[str]:
 
 
 def _describe_outdated(run: RunDirectory) -> Iterator[str]:
-    """Say which stages of a run are out of date, and how they are brought up to date."""
+    """Name the stages of a run that are out of date, and the commands that update them."""
     outdated = find_outdated(run)
     for name, changed in outdated.items():
         yield f"{name} is out of date: {describe_changed(changed)}."
@@ -151,9 +151,9 @@ def _describe_outdated(run: RunDirectory) -> Iterator[str]:
 
 
 def _keep_selected(draft: Path) -> bool:
-    """Empty a draft but for its record and the work done on raw text; return whether there is any.
+    """Empty a draft except for its record and the work on raw text; return whether there is any.
 
-    All else is done again after an interruption.
+    Everything else is done again after an interruption.
     """
     for path in [*draft.glob("*/*"), *draft.glob("*")]:
         has_work = any(each.is_file() for each in (path / WORK).rglob("*"))
@@ -227,7 +227,7 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
 def _option_warnings(
     options: PrepareData, labelled: Labelled, maps: Mapping[str, Mapping[str, str]], *, had_dev: bool
 ) -> list[str]:
-    """Warn of options that have no effect, or another than was likely meant."""
+    """Warn of options that have no effect, or probably not the intended one."""
     warnings = []
     train = labelled["target"].splits.get("train", []) if "target" in labelled else []
     if options.train_limit and len(train) < parse_limit(options.train_limit)[0]:
@@ -243,7 +243,7 @@ def _option_warnings(
 def _write_raw_text(
     folder: Path, options: PrepareData, inputs: Inputs, labelled: Labelled
 ) -> Work[tuple[dict[str, Any], dict[str, Any]]]:
-    """Write the corpus levels of the target and the raw text of the source; return what each holds."""
+    """Write the corpus levels of the target and the raw text of the source; return their contents."""
     levels: dict[str, Any] = {}
     source_levels: dict[str, Any] = {}
     if inputs.corpus:
@@ -288,7 +288,7 @@ def _write_domain(folder: Path, name: str, labelled: LabelledDomain, scheme: str
 
 
 def _count(labelled: Labelled, corpus: Path) -> dict[str, Any]:
-    """Statistics of each domain, and with both how near their vocabularies are."""
+    """Compute statistics of each domain and, with both, the overlap of their vocabularies."""
     trains = {role: found.splits.get("train", []) for role, found in labelled.items()}
     statistics: dict[str, Any] = {
         role: domain_statistics(found.splits, trains.get("source") if role == "target" else None)
@@ -307,7 +307,7 @@ def _count(labelled: Labelled, corpus: Path) -> dict[str, Any]:
 
 
 def _describe(domain: Domain, labelled: LabelledDomain, statistics: Mapping[str, Any]) -> DomainResult:
-    """The part of the result about a domain."""
+    """Make the part of the result about a domain."""
     return DomainResult(
         name=domain.name,
         types=list(labelled.types),

@@ -28,10 +28,10 @@ MARKDOWN, SCORES_CSV, CURVE_CSV = "report.md", "report.csv", "curve.csv"
 
 
 def run(run: RunDirectory, options: Report) -> Work[Manifest]:
-    """Read runs and put together what they measured.
+    """Read runs and collect their measurements.
 
     Returns:
-        A record of the form of a manifest, stored nowhere but in ``--output``.
+        A record like a manifest, stored only in ``--output``.
     """
     began = time.perf_counter()
     if options.output is not None:
@@ -49,7 +49,7 @@ def run(run: RunDirectory, options: Report) -> Work[Manifest]:
     if not models and curves is None:
         raise CrossNERError(
             f"There are no {options.split} scores in {', '.join(map(str, paths))}.",
-            hint="crossner evaluate --run DIR scores the models of a run; --x epoch shows dev F1 of what is trained.",
+            hint="crossner evaluate --run DIR scores the models of a run; --x epoch shows dev F1 of trained taggers.",
         )
     comparisons = yield from _compare(models, options.baseline, notes)
     result = ReportResult(
@@ -86,7 +86,7 @@ def _write(folder: Path, record: Manifest, result: ReportResult) -> Manifest:
 
 
 def _compare(models: Sequence[MeasuredModel], baseline: str | None, notes: list[str]) -> Work[list[dict[str, Any]]]:
-    """Compare models with the baseline; without one, the two of the highest F1 if all are of one target read alike."""
+    """Compare models with the baseline; without one, the two with the highest F1 if all are comparable."""
     if baseline is not None:
         pairs = _pairs_with(baseline, models)
         compared = {id(model) for pair in pairs for model in pair}
@@ -98,7 +98,7 @@ def _compare(models: Sequence[MeasuredModel], baseline: str | None, notes: list[
         pairs = [(ranked[0], ranked[1])] if len(ranked) > 1 and len({each.kind for each in models}) == 1 else []
     if not pairs:
         return []
-    from crossner_cli.evaluation.comparison import CountedModel, compare_models  # loads scikit-learn
+    from crossner_cli.evaluation.comparison import CountedModel, compare_models  # imports scikit-learn
 
     counted: dict[int, CountedModel] = {}
     found: list[dict[str, Any]] = []
@@ -131,7 +131,7 @@ def _pairs_with(baseline: str, models: Sequence[MeasuredModel]) -> list[tuple[Me
     if not named:
         labels = ", ".join(dict.fromkeys(model.label for model in models))
         raise CrossNERError(
-            f"--baseline {baseline!r} is none of the models (there are: {labels or 'none'}).",
+            f"--baseline {baseline!r} is not one of the models (there are: {labels or 'none'}).",
             hint="Give a model's name, STAGE/NAME with the evaluate stage's, RUN/NAME or RUN/STAGE/NAME.",
         )
     pairs = []
@@ -147,7 +147,7 @@ def _pairs_with(baseline: str, models: Sequence[MeasuredModel]) -> list[tuple[Me
 
 
 def _published(models: Sequence[MeasuredModel], notes: list[str]) -> list[dict[str, Any]]:
-    """Find what the papers print of the targets, for the methods and regimes that were measured."""
+    """Find the papers' numbers for the targets, of the methods and regimes that were measured."""
     rows = read_published({model.result.domain for model in models})
     rows = rows[mark_comparable(rows, [model.provenance for model in models if model.provenance is not None])]
     if rows.empty:

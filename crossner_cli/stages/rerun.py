@@ -1,4 +1,4 @@
-"""``crossner rerun``: make again what is out of date, each stage with its own options."""
+"""``crossner rerun``: make stages that are out of date again, with their own options."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Execute = Callable[[list[str]], Any]  # runs the arguments of a command line in 
 
 
 def run(run: RunDirectory, options: Rerun, execute: Execute) -> dict[str, Any]:
-    """Prepare the data again, if its files have changed, then make again each stage that is out of date.
+    """Prepare the data again, if its files have changed, then make each stage that is out of date again.
 
     Return the command lines that ran and the taggers that were kept.
 
     Raises:
-        CrossNERError: The run has no prepared data, or a stage is still out of date when it has been made again.
+        CrossNERError: The run has no prepared data, or a stage is still out of date after it was made again.
         KeyboardInterrupt: A command was interrupted.
-        SystemExit: A command failed, and has said why.
+        SystemExit: A command failed, and has reported why.
     """
     run.manifest(PREPARED, wanted_by="rerun")
     kept, name = set(run.stages()), PREPARED
@@ -56,18 +56,18 @@ def run(run: RunDirectory, options: Rerun, execute: Execute) -> dict[str, Any]:
 def run_command(command: list[str], options: OnDevice, execute: Execute) -> None:
     """Run a command line of crossner in this process, with the device and the verbosity of another command.
 
-    The process is then as before: its environment, and the memory of the command's models.
+    Afterwards, environment and memory of the process are as before.
 
     Raises:
         KeyboardInterrupt: It was interrupted.
-        SystemExit: It failed, and has said why.
+        SystemExit: It failed, and has reported why.
     """
     known = {field.name for field in dataclasses.fields(STAGES[command[1]].options)}
     shared = [part for name in SHARED_OPTIONS if name in known for part in options.given(name)]
     if command[1] == "label" and options.gpus:  # which works in one process
         shared[shared.index("--gpus") + 1] = options.gpus.split(",")[0]
     arguments, environment = sys.argv, dict(os.environ)
-    sys.argv = [*command, *shared]  # which several processes, one a GPU, are started with
+    sys.argv = [*command, *shared]  # with which several processes, one per GPU, are started
     os.environ[IS_STEP] = "1"
     try:
         with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
@@ -86,7 +86,7 @@ def run_command(command: list[str], options: OnDevice, execute: Execute) -> None
 
 
 def command_again(run: RunDirectory, name: str) -> list[str]:
-    """The command line that makes a stage of a run again with the options in its manifest."""
+    """Return the command line that makes a stage of a run again with the options in its manifest."""
     manifest = run.read(name)
     return command_line(run, manifest["stage"], name, manifest["options"], ["--force"])
 
@@ -94,7 +94,7 @@ def command_again(run: RunDirectory, name: str) -> list[str]:
 def command_line(
     run: RunDirectory, command: str, name: str, options: Mapping[str, Any], more: list[str] | None = None
 ) -> list[str]:
-    """The command line of a stage with these options."""
+    """Return the command line of a stage with these options."""
     kind = find_kind(command, run.folder(name)).options
     named = [] if name == command else ["--name", name]
     arguments = [*kind.arguments_of(options), *named, "--run", str(run.path)]

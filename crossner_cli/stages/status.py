@@ -52,7 +52,7 @@ def run(run: RunDirectory) -> tuple[list[Block], dict[str, Any]]:
 
 
 def suggest_next(run: RunDirectory) -> str | None:
-    """Suggest the usual command after a stage that has been made; None while others are out of date or interrupted."""
+    """Suggest the usual command after a finished stage; None while others are out of date or interrupted."""
     with contextlib.suppress(CrossNERError):  # a broken manifest, which stops whoever reads its stage
         stages = read_stages(run)
         if PREPARED in stages and not find_outdated(run) and not find_interrupted(run):
@@ -82,7 +82,7 @@ def changed_files(prepared: Manifest) -> list[str]:
 
 
 def _own_data(prepared: Manifest) -> dict[str, list[str]]:
-    """The files and folders of a run's data sets that are not known by name, by part."""
+    """Find the files and folders of a run's data sets that are not known by name, by part."""
     directory = given_in(prepared)
     return {
         place: [str(directory / name) for name in names]
@@ -92,7 +92,7 @@ def _own_data(prepared: Manifest) -> dict[str, list[str]]:
 
 
 def _find_troubles(run: RunDirectory, manifests: Mapping[str, Manifest]) -> dict[str, str]:
-    """Say which stages have lost what they were made from, or hold prepared files that were edited."""
+    """Name the stages whose inputs are gone or whose prepared files were edited."""
     found = {}
     for name, manifest in manifests.items():
         start = str(manifest["options"].get("start_from") or BASE)
@@ -130,7 +130,7 @@ def next_step(
     outdated: Mapping[str, Any],
     interrupted: Mapping[str, list[str]],
 ) -> str:
-    """The next command that a run asks for: continue, bring up to date, train, score, tag."""
+    """Find the next command for a run: continue, update, train, score or tag."""
     place = [] if run.path == Path("run") else ["--run", str(run.path)]
     if interrupted:
         return shlex.join(next(iter(interrupted.values())))

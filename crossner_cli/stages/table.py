@@ -1,4 +1,4 @@
-"""The one table of the commands that leave a result: what each is declared by, done by, and shown by."""
+"""The table of the commands that leave a result: their options, work and tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from crossner_cli.run.records import read_result
 class StageKind:
     """A command that leaves a result.
 
-    Names of modules and of what is in them are looked up when they are needed: some take seconds to load.
+    Modules are imported only when needed, by name: some take seconds to load.
     """
 
     options: type[Command]  # which has the name of the command
@@ -109,7 +109,7 @@ def find_kind(command: str, place: object) -> StageKind:
     """Find the kind of a stage by its command."""
     kind = STAGES.get(command)
     if kind is None or not kind.options.makes_stage:
-        raise CrossNERError(f"{place} was made by {command!r}, which makes no stage.", hint="Move it away.")
+        raise CrossNERError(f"{place} was made by {command!r}, which does not make a stage.", hint="Move it away.")
     return kind
 
 
@@ -121,6 +121,6 @@ def make_tables(manifest: Manifest) -> list[Block]:
 
 
 def _find(name: str) -> Any:
-    """Find what has this name in the package."""
+    """Import an object of the package by its name."""
     module, _, name = name.rpartition(".")
     return getattr(importlib.import_module(f"crossner_cli.{module}"), name)

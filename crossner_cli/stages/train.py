@@ -47,11 +47,11 @@ from crossner_cli.training.streams import Batching, make_streams
 
 
 def run(run: RunDirectory, options: Optimisation, engine: Engine) -> Work[Manifest]:
-    """Train one tagger a seed on the domains of the command, and leave their folders and a manifest.
+    """Train one tagger per seed on the domains of the command, and leave their folders and a manifest.
 
-    The tagger knows the types of all domains that it reads, and gives those of the first one to new text. With two
-    domains, each target sentence counts ``--upsample`` times (Liu et al. 2021, 4.2); some methods read a batch of
-    each in an update.
+    The tagger knows the types of all domains that it reads, and gives those of the first to new text. With two domains,
+    each target sentence counts ``--upsample`` times (Liu et al. 2021, 4.2); some methods read a batch of each in an
+    update.
     """
     recipe = resolve_recipe(run, options, engine.world)
     with engine.open_stage(run, options.stage_request(recipe.digest_inputs())) as stage:
@@ -74,7 +74,7 @@ def run(run: RunDirectory, options: Optimisation, engine: Engine) -> Work[Manife
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that a stage is trained from, resolved and checked before any work."""
+    """Everything that a training reads, resolved and checked before any work."""
 
     options: Optimisation
     design: TaggerDesign
@@ -86,7 +86,7 @@ class Recipe:
 
     @property
     def has_silver(self) -> bool:
-        """Return whether sentences that a teacher labelled are read: where domains are not mixed, none is."""
+        """Return whether sentences that a teacher labelled are read, which needs mixed domains."""
         weight = self.options.silver_weight if isinstance(self.options, TargetOptimisation) else 0.0
         return weight > 0 and self.inputs.mixes and SILVER in self.prepared.domains
 
@@ -96,7 +96,7 @@ class Recipe:
         return {**data, self.start.name: self.start.digest, **self.inputs.digest_files()}
 
     def read_files(self) -> list[str]:
-        """The prepared files that the stage reads."""
+        """List the prepared files that the stage reads."""
         roles = self.options.roles
         files = [f"{role}/{file}" for role in roles for file in ("train.jsonl", "types.json")]
         files += [f"{SILVER}/train.jsonl"] if self.has_silver else []
@@ -119,13 +119,13 @@ class TaggerData:
 
     @property
     def types(self) -> Sequence[str]:
-        """The types that labels teach: the tag set may hold a domain whose labels are not learnt."""
+        """The types whose labels are learnt: the tag set may hold further domains."""
         taught = types_of([sentence.tags or () for sentence in self.sentences])
         return [kind for kind in self.tag_set.types if kind in taught]
 
 
 def resolve_recipe(run: RunDirectory, options: Optimisation, processes: int) -> Recipe:
-    """Resolve the options of a training stage, and refuse all that can be refused before any work."""
+    """Resolve the options of a training stage, and refuse all problems that show before any work."""
     command, roles = options.command, options.roles
     seeds = parse_seeds(options)
     method = find_method(options.method)
@@ -139,7 +139,7 @@ def resolve_recipe(run: RunDirectory, options: Optimisation, processes: int) -> 
     design = dataclasses.replace(design, settings=inputs.settings)
     if not inputs.mixes and processes > 1:
         raise CrossNERError(
-            f"{options.method} trains in one process, and here are {processes}.", hint="Name one GPU: --gpus 0."
+            f"{options.method} trains in one process, and there are {processes}.", hint="Name one GPU: --gpus 0."
         )
     for role in roles:
         domain = prepared.domain(role, wanted_by=command)
@@ -171,7 +171,7 @@ def note_on_seeds(start: Start, seeds: Sequence[int]) -> str | None:
 
 
 def read_data(recipe: Recipe) -> Work[TaggerData]:
-    """Read the labelled sentences of the domains that are learnt, and what the method reads beside them."""
+    """Read the labelled sentences of the domains that are learnt, and the method's further inputs."""
     prepared, options, inputs = recipe.prepared, recipe.options, recipe.inputs
     command = options.command
     labelled = {role: prepared.domain(role, wanted_by=command).sentences("train") for role in inputs.roles}
@@ -192,10 +192,10 @@ def read_data(recipe: Recipe) -> Work[TaggerData]:
 
 @dataclass(frozen=True)
 class FittedTagger:
-    """A tagger that has been trained and lies in memory only.
+    """A trained tagger in memory.
 
-    ``dev`` are the sentences that it was scored on, none where the last epoch is kept without them, and ``tagged`` how
-    the weights that were kept tag them.
+    ``dev`` are the sentences that it was scored on, empty if the last epoch is kept without them, and ``tagged`` their
+    tags by the kept weights.
     """
 
     tagger: Tagger
@@ -212,7 +212,7 @@ class FittedTagger:
 
 
 class TrainingJob:
-    """An open stage with all that one tagger after the other is trained with."""
+    """An open stage with everything that its taggers are trained with."""
 
     def __init__(self, stage: Stage, engine: Engine, recipe: Recipe) -> None:
         self.stage, self.engine, self.recipe = stage, engine, recipe
@@ -221,7 +221,7 @@ class TrainingJob:
         self.has_noted_language = False
 
     def train(self, data: TaggerData, seed: int, folder: Path) -> Work[SeedResult]:
-        """Train and keep the tagger of a seed, or take up one that an interrupted command had finished."""
+        """Train and keep the tagger of a seed, or take over one that an interrupted command finished."""
         task = figures.with_seed(self.stage.name, seed)
         record, checkpoints = TrainedDraft(folder), Checkpoints(self.stage.draft / f"checkpoint-{seed}")
         result = record.read(SeedResult)
@@ -229,25 +229,25 @@ class TrainingJob:
             fitted = yield from self.fit_tagger(data, seed, task, checkpoints)
             result = self.describe(fitted, folder)
             self.engine.on_main(lambda: self.keep(fitted, folder, data, result))
-            self.engine.on_main(lambda: record.write(result))  # last, since it says that all is there
+            self.engine.on_main(lambda: record.write(result))  # last, since it says that everything is written
         else:
             yield Notice(f"{task}: finished before the interruption.")
-        self.engine.on_main(checkpoints.remove)  # the interruption may have come before this was over
+        self.engine.on_main(checkpoints.remove)  # the interruption may have come before this was finished
         return result
 
     def fit_tagger(
         self, data: TaggerData, seed: int, task: str, checkpoints: Checkpoints | None = None
     ) -> Work[FittedTagger]:
-        """Train a tagger, and save nothing of it.
+        """Train a tagger without saving it.
 
         Args:
-            data: Sentences to train on and to score on; without dev sentences it is scored on none.
+            data: Sentences to train on and to score on; without dev sentences there are no scores.
             seed: Of all random choices; the start may have weights of each seed.
             task: Name for the progress.
-            checkpoints: Where an interrupted training goes on from; None for not at all.
+            checkpoints: Checkpoints to continue from after an interruption; None without any.
 
         Raises:
-            CrossNERError: The start gives no weight, or has changed; or the loss is not a number.
+            CrossNERError: No weight of the start fits, or it has changed; or the loss is not finite.
         """
         engine, recipe, start, inputs = self.engine, self.recipe, self.recipe.start, self.recipe.inputs
         yield Notice(f"{task}: loading {start.encoder or start.name}")
@@ -263,7 +263,7 @@ class TrainingJob:
             tagger, [*data.sentences, *data.dev], engine, task, inputs.find_reread_texts(updates)
         )
         gold = [sentence.tags or () for sentence in data.dev]
-        last: list[Tagged] = []  # dev, as the tagger tagged it when it was scored last
+        last: list[Tagged] = []  # the tags of dev at the last scoring
 
         def score_dev() -> dict[str, float]:
             last[:] = tag(tagger, data.dev, engine)
@@ -331,7 +331,7 @@ class TrainingJob:
 
 
 def make_plan(options: Optimisation) -> Plan:
-    """The length and course of a training."""
+    """Make the plan of a training."""
     return Plan(
         epochs=options.epochs,
         max_steps=options.max_steps,
@@ -346,7 +346,7 @@ def make_plan(options: Optimisation) -> Plan:
 
 
 def make_rates(options: Optimisation) -> Rates:
-    """The learning rates of a training."""
+    """Make the learning rates of a training."""
     return Rates(
         learning_rate=options.learning_rate,
         head_learning_rate=options.head_learning_rate,
@@ -356,7 +356,7 @@ def make_rates(options: Optimisation) -> Rates:
 
 
 def make_batching(options: Optimisation) -> Batching:
-    """The sentences of an update, and how often each is read in a pass."""
+    """Make the batching: the sentences of an update, and how often each is read in a pass."""
     if not isinstance(options, TargetOptimisation):
         return Batching(batch_size=options.batch_size)
     return Batching(
@@ -368,7 +368,7 @@ def make_batching(options: Optimisation) -> Batching:
 
 
 def summarise_seeds(records: Mapping[int, SeedResult], recipe: Recipe, data: TaggerData) -> TrainResult:
-    """Sum up the taggers of all seeds."""
+    """Summarise the taggers of all seeds."""
     scores = [record.dev_f1 for record in records.values() if record.dev_f1 is not None]
     return TrainResult(
         seeds={str(seed): record for seed, record in records.items()},

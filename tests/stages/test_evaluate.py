@@ -141,7 +141,7 @@ def test_several_models_are_compared_stage_folder_and_tagger_folder_alike(run, e
 
 
 @pytest.mark.parametrize(
-    ("other", "told"), [("news", "trained on another 'news', of other types"), ("songs", "not trained on 'news'")]
+    ("other", "told"), [("news", "trained on another 'news', with other types"), ("songs", "not trained on 'news'")]
 )
 def test_sentences_get_the_types_of_the_domain_that_has_theirs_not_of_the_one_called_so(
     other, told, run, engine, tiny_encoder_folder, tmp_path
@@ -237,7 +237,7 @@ def test_two_files_need_no_run_and_no_engine(tmp_path):
     scores = next(block for block in make_tables(manifest) if isinstance(block, Table))
     assert ("entities", "0") in scores.rows
     assert not none.path.exists()
-    with pytest.raises(CrossNERError, match="takes --gold and --predictions, both"):
+    with pytest.raises(CrossNERError, match="needs both --gold and --predictions"):
         go(none, None, gold=gold)
 
 

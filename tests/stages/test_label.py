@@ -123,7 +123,7 @@ def test_only_sure_sentences_are_written_on_request(run: RunDirectory, texts: Pa
         kept
     ) - sum(number for reason, number in told["result"]["dropped"].items() if reason != "left out by --min-probability")
     command = arguments(run, output, texts, "--teacher", "crf-2", "--min-probability", "1", "--force")
-    assert "is sure of none" in refused(*command)
+    assert "is not sure of any" in refused(*command)
 
 
 def test_two_seeds_label_by_the_mean_of_their_distributions(
@@ -372,10 +372,10 @@ def test_a_request_that_the_server_refuses_for_good_is_counted(ask: list[Any], s
 def test_a_data_set_without_a_sentence_is_not_written(ask: list[Any], server: ChatServer, tmp_path: Path) -> None:
     server.answer = lambda text: "Of course! Here it is."
     said = refused(*ask, "--sentences", "2")
-    assert "No answer of use among the first 2: '" in said and "' was answered with 'Of course! Here it is.'." in said
+    assert "No usable answer among the first 2: '" in said and "' was answered with 'Of course! Here it is.'." in said
     server.faults = {"": [400, 400]}
     said = refused(*ask, "--sentences", "1", "--shots", "1")
-    assert "No answer of use among the first 1:" in said and "Bearer [key] (400)" in said
+    assert "No usable answer among the first 1:" in said and "Bearer [key] (400)" in said
     assert not (tmp_path / "silver").exists()
 
 
@@ -385,9 +385,9 @@ def test_after_twenty_answers_of_no_use_nothing_more_is_asked(
     texts.write_text("".join(f"Anna met number {number} in Paris.\n" for number in range(25)))
     server.answer = lambda text: "I cannot do that. " * 500
     said = refused(*ask, "--parallel", "50")
-    assert "No answer of use among the first 20:" in said and len(server.requests) == 20
+    assert "No usable answer among the first 20:" in said and len(server.requests) == 20
     assert "'Anna met number 0 in Paris.' was answered with 'I cannot do that. I cannot" in said and len(said) < 700
-    assert "No answer of use among the first 20" in refused(*ask) and len(server.requests) == 20, "they are kept"
+    assert "No usable answer among the first 20" in refused(*ask) and len(server.requests) == 20, "they are kept"
     server.answer = lambda text: mark(text) if "number 7 " in text else "no"
     assert crossner(*ask, "--shots", "1")["result"]["sentences"] == 1
 
@@ -423,7 +423,7 @@ def test_a_command_that_stops_goes_on_without_asking_again(ask: list[Any], serve
     record = crossner(*ask, "--max-requests", "2")
     assert record["result"]["dropped"]["not asked because of --max-requests"] == 3
     assert record["result"]["warnings"] == [
-        "3 sentences are not asked because of --max-requests. The same command with --force goes on; nothing is asked"
+        "3 sentences are not asked because of --max-requests. The same command with --force continues; nothing is asked"
         " twice."
     ]
     server.faults = {"way": [401]}
@@ -460,7 +460,7 @@ def test_an_interrupted_command_keeps_its_answers(
         (404, "knows no model 'm'"),
         (429, "does not answer"),
         (503, "does not answer"),
-        (400, "No answer of use among the first 5"),
+        (400, "No usable answer among the first 5"),
         ("slow", "did not answer within 0.1 seconds"),
         ("cut", "cannot be reached, or cuts its answers"),
     ],

@@ -100,7 +100,7 @@ def test_two_models_are_compared_and_more_with_the_baseline_named(two_targets: l
     assert (one["model"], one["against"], one["target"]) == ("linear", "laner", "ai")
     assert any(note.startswith("Not compared, without ai/laner") and "music" in note for note in result.notes)
     assert "+" in lines_of(report_tables(go(two_targets[0]))[:1])
-    with pytest.raises(CrossNERError, match="'coach' is none of the models .*linear, laner"):
+    with pytest.raises(CrossNERError, match="'coach' is not one of the models .*linear, laner"):
         go(*two_targets, baseline="coach")
 
 
