@@ -50,7 +50,8 @@ class CarryOver:
         if verbose:
             text += f": {figures.count(self.loaded)} tensors loaded"
             for names, kind in ((self.new_tensors, "new"), (self.left_tensors, "left")):
-                text += f", {figures.count(len(names))} {kind}" + (f" ({figures.first_of(names, 3)})" if names else "")
+                told = f" ({figures.join_first(names, 3)})" if names else ""
+                text += f", {figures.count(len(names))} {kind}{told}"
         if self.carried_types:
             text += f"; types carried over: {', '.join(self.carried_types)}"
         return text + (f"; types new: {', '.join(self.fresh_types)}" if self.fresh_types else "")
