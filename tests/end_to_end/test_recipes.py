@@ -296,3 +296,55 @@ def test_mpnet_leaves_nothing_of_other_packages_and_no_folder_is_replaced(
     (tmp_path / "mpnet").mkdir()
     assert run_recipe("mpnet", packed_encoder, tmp_path).returncode == 2
     assert not list((tmp_path / "mpnet").iterdir())
+
+
+def commands_of(recipe: str, folder: Path, **given: str) -> dict[str, str]:
+    """The commands by which a recipe trains its rows, by the name of each."""
+    stub = folder / "crossner"
+    stub.write_text(f'#!/usr/bin/env bash\necho "$*" >>{folder}/calls\n')
+    stub.chmod(0o755)
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    run_recipe(recipe, {**given, "PATH": path, "CROSSNER_RUN": str(folder / "run")}, folder).check_returncode()
+    lines = (folder / "calls").read_text().splitlines()
+    return {line.rpartition(" ")[2]: line for line in lines if "--name" in line}
+
+
+def test_each_row_of_the_unsupervised_tables_is_trained_as_the_papers_tell(tmp_path: Path) -> None:
+    rows = "source dann full lm-dictionary multi-cell multi-cell-dictionary"
+    given = {"CORPUS": "raw.txt", "DICTIONARY": "names.tsv", "SYSTEMS": rows}
+    found = commands_of("unsupervised_tables", tmp_path, **given)
+    assert list(found) == rows.split() and all("--select-on source" in line for line in found.values())
+    for row in ("multi-cell", "multi-cell-dictionary"):
+        assert "entity_weight=0.1 --set attention_weight=0.5" in found[row] and "--set raw_minimum=1" in found[row]
+    told_names = {row for row, line in found.items() if "--set dictionary=names.tsv" in line}
+    assert told_names == {"lm-dictionary", "multi-cell-dictionary"}
+
+
+WEIGHT = "--set target_weight=1.6"
+
+
+SUPERVISED = {
+    "target": "finetune --method cross-domain-lm --set generator=none --set tasks=target-ner",
+    "co-lm": "finetune --method cross-domain-lm --set lm_text=labelled --set generator=task"
+    f" --set tasks=target-ner,target-lm {WEIGHT}",
+} | {
+    row: f"joint-train --upsample 1 {WEIGHT} --method {told}"
+    for row, told in {
+        "multi-task": "multi-task-lstm",
+        "multi-task-lm": "cross-domain-lm --set lm_text=labelled --set generator=none",
+        "co-ner": "cross-domain-lm --set generator=domain --set tasks=target-ner,source-ner",
+        "mix-data": "cross-domain-lm --set lm_text=labelled --set lm_mixed=true",
+        "full": "cross-domain-lm --set lm_text=labelled",
+        "pgn": "multi-task-lstm --set generator=domain",
+        "grad": "multi-task-lstm --set adversary=grad",
+        "multi-cell": "multi-cell-lstm",
+        "multi-cell-no-entity": "multi-cell-lstm --set entity_weight=0",
+        "multi-cell-no-attention": "multi-cell-lstm --set attention_weight=0",
+        "multi-cell-no-losses": "multi-cell-lstm --set entity_weight=0 --set attention_weight=0",
+    }.items()
+}
+
+
+def test_each_row_of_the_supervised_tables_is_trained_as_the_papers_tell(tmp_path: Path) -> None:
+    found = commands_of("multi_task_tables", tmp_path, SYSTEMS=" ".join(SUPERVISED))
+    assert {row: line.partition(" --encoder minilm --epochs 12")[0] for row, line in found.items()} == SUPERVISED

@@ -254,7 +254,8 @@ def test_an_entity_is_right_where_words_and_type_are_those_of_a_gold_one() -> No
         Tagged(("B-x", "I-x", "O", "B-x"), (0.9, 0.6, 1.0, 0.8)),
         Tagged(("I-x", "B-x"), (0.3, 0.7)),
     ]
-    assert score_entities(gold, tagged) == [(0.6, True), (0.8, False), (0.3, False), (0.7, True)]
+    found = [(each.score, each.is_correct) for each in score_entities(gold, tagged)]
+    assert found == [(0.6, True), (0.8, False), (0.3, False), (0.7, True)]
     counted = score(gold, [each.tags for each in tagged]).per_type
     assert sum(each.correct for each in counted.values()) == 2
     assert sum(each.predicted for each in counted.values()) == 4
