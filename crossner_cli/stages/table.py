@@ -96,7 +96,7 @@ STAGES = {
         ),
         StageKind(
             Report,
-            "Put many runs into one table or curve.",
+            "Put many runs into one table, curve or comparison.",
             "report",
             "reports.report_tables.ReportResult",
             "reports.report_tables.report_tables",
