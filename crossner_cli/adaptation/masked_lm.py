@@ -118,7 +118,7 @@ class MaskedLanguageModel(nn.Module):
         begins by scoring the encoder's own states.
 
         Raises:
-            CrossNERError: It cannot be read, is no encoder with a masked-LM form, or lacks weights of the encoder.
+            CrossNERError: It cannot be read, is not an encoder with a masked-LM form, or lacks weights of the encoder.
         """
         folder = resolve_encoder(str(encoder))
         config = read_config(folder)
@@ -166,7 +166,7 @@ class MaskedLanguageModel(nn.Module):
     def make_batch(
         self, input_ids: Tensor, level: Level, rate: float, seeds: Sequence[Sequence[int]], joins: Tensor | None = None
     ) -> MaskedBatch:
-        """Mask each block with a seed of its own, so that its masks are the same beside any other blocks."""
+        """Mask each block with its own seed, so that its masks are the same beside any other blocks."""
         generator, masked = torch.Generator(), []
         for row, seed in enumerate(seeds):
             generator.manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))

@@ -50,7 +50,7 @@ def _find_stretches(
         for key in starts.get(text[place : place + BORDER], ()):
             if text.startswith(key, place):
                 yield bisect_right(borders, place) - 1, bisect_left(borders, place + len(key))
-    end = 0  # after the last letter that is no final stop
+    end = 0  # after the last letter that is not a final stop
     for sentence, place in zip(letters, borders[1:], strict=True):
         if stripped := sentence.rstrip(FINAL_STOPS):
             end = place - len(sentence) + len(stripped)

@@ -65,7 +65,7 @@ def _lists_other_weights(index: Path) -> bool:
     """Return whether the list of a checkpoint's parts names a file that is not safetensors.
 
     Raises:
-        CrossNERError: It names a file outside its folder, or is no such list.
+        CrossNERError: It names a file outside its folder, or is not such a list.
     """
     if not index.is_file():
         return False

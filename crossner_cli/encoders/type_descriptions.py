@@ -53,7 +53,7 @@ def parse_type_words(
 
     Args:
         example: A valid value, for messages.
-        split: Splits the text behind ``=`` into words.
+        split: Splits the text after ``=`` into words.
 
     Raises:
         CrossNERError: The text is not of this form, or names a type twice.

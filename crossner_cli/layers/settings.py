@@ -74,7 +74,7 @@ def split_setting(text: str) -> tuple[str, str]:
 
 
 def check_setting_name(text: str, known: Mapping[str, Any]) -> None:
-    """Refuse a ``key=value`` whose key is none of the settings, given with their defaults."""
+    """Refuse a ``key=value`` whose key is not one of the settings, given with their defaults."""
     key, _ = split_setting(text)
     if key not in known:
         defaults = ", ".join(f"{name}={default}" for name, default in known.items()) or "none"

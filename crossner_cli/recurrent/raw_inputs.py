@@ -122,7 +122,7 @@ class RawInputs:
         for role, text in self.texts.items():
             where = "its training sentences" if isinstance(text, RawSentences) else text.path.name
             total = sum(text.counts.values())
-            cut = f"; {text.shortened:,} cut behind {LONGEST} words" if text.shortened else ""
+            cut = f"; {text.shortened:,} cut after {LONGEST} words" if text.shortened else ""
             notes.append(f"raw text of the {role}: {len(text):,} sentences, {total:,} words, from {where}{cut}")
         return [*notes, self.dictionary.describe_in(self.texts["target"].counts)] if self.dictionary else notes
 

@@ -335,7 +335,7 @@ def read_vocabulary(folder: Path) -> Vocabulary:
     if not all(isinstance(each, list) and all(isinstance(item, str) for item in each) for each in lists):
         raise CrossNERError(f"{path} is broken: words and ngrams are not lists of texts.", hint=hint)
     if not isinstance(record.get("characters"), str):
-        raise CrossNERError(f"{path} is broken: characters is no text.", hint=hint)
+        raise CrossNERError(f"{path} is broken: characters is not a text.", hint=hint)
     return Vocabulary(tuple(record["words"]), record["characters"], tuple(record["ngrams"]))
 
 

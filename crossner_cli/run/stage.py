@@ -309,5 +309,5 @@ def is_at_work(run: RunDirectory, name: str) -> bool:
     except CrossNERError:
         return True
     except OSError:
-        pass  # nobody can tell in a run that is only read
+        pass  # unknown for a run that is only read
     return False

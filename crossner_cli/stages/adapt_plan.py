@@ -1,4 +1,4 @@
-"""The plan of ``crossner adapt``: stages and options, chosen by what there is, and the measurements after them.
+"""The plan of ``crossner adapt``: stages and options, chosen by data and encoder, with their measurements.
 
 Measurements are F1 with ``minilm``; of two numbers the first is of ``ai``, the second of ``music``. The gains of steps
 are measured on test and listed in ``recipes/README.md``. Numbers of options are chosen on dev, whose scores are in

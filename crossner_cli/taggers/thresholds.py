@@ -118,7 +118,7 @@ def read_thresholds(folder: Path) -> Thresholds:
     """Read the thresholds of a tagger's folder, found on dev; none where it was trained without dev.
 
     Raises:
-        CrossNERError: The folder is no tagger's, or they are not scores and counts.
+        CrossNERError: The folder holds no tagger, or they are not scores and counts.
     """
     record = read_description(folder).thresholds
     try:

@@ -93,7 +93,7 @@ class CrossDomainLM(MultiTaskTagger):
         lm_text: Literal["both", "labelled", "raw"] = setting(
             "both",
             "Text that the language models read: raw text, the labelled sentences of their domain (raw text where these"
-            " are no task), or both.",
+            " are not a task), or both.",
         )
         lm_mixed: bool = setting(False, "The language models of both domains read the text of both.")
         entity_weight: float = setting(

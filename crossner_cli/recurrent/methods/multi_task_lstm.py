@@ -66,7 +66,7 @@ class MultiTaskLSTM(MultiTaskTagger):
         )
         domain_size: int = setting(16, "Values of that vector.", minimum=1)
         adversary: Literal["none", "grad", "dann"] = setting(
-            "none", "Discriminator that tells the domains apart while the BiLSTM learns that it cannot."
+            "none", "Discriminator of the domains, which the BiLSTM learns to confuse."
         )
         adversary_weight: float = setting(1.0, "Weight of the adversary's loss.", minimum=0)
 
