@@ -34,6 +34,7 @@ TRAIN, HELD_OUT, RECORD = "train.bin", "held-out.bin", "token-stream.json"
 BATCH_CHARACTERS = 2**18
 LONGEST_LINE = 2**16  # characters; a file may be a single line
 LARGEST_SHARE = 0.5
+CORPUS_SHARE = b"corpus share"  # lines are taken by another hash than they are held out
 
 Counts = dict[str, Any]
 
@@ -175,7 +176,7 @@ class _Writer:
 
     def _append(self, lines: list[Line], share: float, train: BinaryIO, held_out: BinaryIO, counts: Counts) -> None:
         if self.share < 1:
-            taken = [line for line in lines if _is_held_out(line.text, share) or _is_in_share(line.text, self.share)]
+            taken = [line for line in lines if _is_below(line, share) or _is_below(line, self.share, CORPUS_SHARE)]
             counts["left_out_lines"] += len(lines) - len(taken)
             lines = taken
         if not lines:
@@ -183,7 +184,7 @@ class _Writer:
         encoded = self._encode([line.text for line in lines])
         lengths = np.array([len(encoding.ids) for encoding in encoded], np.int64)
         ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encoded), self.dtype, int(lengths.sum()))
-        is_held_out = np.array([_is_held_out(line.text, share) for line in lines], np.bool_)
+        is_held_out = np.array([_is_below(line, share) for line in lines], np.bool_)
         here = np.repeat(is_held_out, lengths)
         counts["subwords"] += len(ids)
         counts["held_out_subwords"] += int(np.count_nonzero(here))
@@ -238,17 +239,9 @@ def _finished(folder: Path, request: dict[str, Any]) -> Counts | None:
     return counts if record["request"] == request and sizes == expected else None
 
 
-def _is_held_out(line: str, share: float) -> bool:
-    return _falls_below(line, share, b"")
-
-
-def _is_in_share(line: str, share: float) -> bool:
-    return _falls_below(line, share, b"corpus share")
-
-
-def _falls_below(line: str, share: float, purpose: bytes) -> bool:
+def _is_below(line: Line, share: float, purpose: bytes = b"") -> bool:
     """Return whether a line is in a share, by a hash of its text; each purpose has an independent hash."""
-    digest = hashlib.blake2b(line.encode(), digest_size=8, person=purpose).digest()
+    digest = hashlib.blake2b(line.text.encode(), digest_size=8, person=purpose).digest()
     return int.from_bytes(digest, "little") < share * 2**64
 
 

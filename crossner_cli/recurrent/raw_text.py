@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,13 +66,12 @@ class RawFile:
 
     def sentences(self, numbers: Sequence[int]) -> list[tuple[str, ...]]:
         """Read the words of some lines."""
+        found = []
         with self.path.open("rb") as stream:
-            return [_read_sentence(stream, int(self.starts[number])) for number in numbers]
-
-
-def _read_sentence(stream: BinaryIO, start: int) -> tuple[str, ...]:
-    stream.seek(start)
-    return cut_words(stream.readline().decode("utf-8"))[:LONGEST]
+            for number in numbers:
+                stream.seek(int(self.starts[number]))
+                found.append(cut_words(stream.readline().decode("utf-8"))[:LONGEST])
+        return found
 
 
 @dataclass(frozen=True)

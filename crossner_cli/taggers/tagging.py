@@ -13,7 +13,7 @@ import copy
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -256,7 +256,9 @@ def fit_calibration(entities: Sequence[ScoredEntity]) -> Calibration:
         found = 0.5 * (1.0 + numpy.tanh(0.5 * (inputs @ weights)))
         gradient = inputs.T @ (found - targets) + (weights - prior)
         curvature = (inputs * (found * (1.0 - found))[:, None]).T @ inputs + numpy.eye(2)
-        step = _shortened(loss, weights, numpy.linalg.solve(curvature, gradient))
+        step = numpy.linalg.solve(curvature, gradient)
+        while abs(step).max() > SMALL_ENOUGH and loss(weights - step) > loss(weights):
+            step = step / 2
         weights = weights - step
         if abs(step).max() < SMALL_ENOUGH:
             break
@@ -265,14 +267,6 @@ def fit_calibration(entities: Sequence[ScoredEntity]) -> Calibration:
     if slope < 0:  # uninformative scores: every entity gets the share that is right
         slope, intercept = 0.0, math.log((correct + 1) / (len(entities) - correct + 1))
     return Calibration(slope, intercept, len(entities), correct)
-
-
-def _shortened(loss: Callable[[Any], float], weights: Any, step: Any) -> Any:
-    """Halve a step until it leads down."""
-    now = loss(weights)
-    while abs(step).max() > SMALL_ENOUGH and loss(weights - step) > now:
-        step = step / 2
-    return step
 
 
 def measure_reliability(entities: Sequence[ScoredEntity]) -> dict[str, Any]:

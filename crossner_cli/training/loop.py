@@ -221,8 +221,10 @@ class _Loop:
             length = stream.relative_length(numbers) if isinstance(stream, SentenceStream) else 1.0
             parts += read
             for batch, weight in read:
-                counts = units_of(batch).items()
-                units.append(({name: _scale_units(count, length) for name, count in counts}, weight))
+                counts: dict[str, float] = dict(units_of(batch))
+                for name, count in counts.items():  # words as those of as many average sentences
+                    counts[name] = count if isinstance(count, OtherUnits) else count / length
+                units.append((counts, weight))
         names = list(dict.fromkeys(name for counts, _ in units for name in counts))
         mine = [sum(counts.get(name, 0) * weight for counts, weight in units) for name in names]
         *sums, words = engine.sum([*mine, sum(batch.words * weight for batch, weight in parts)])
@@ -336,8 +338,3 @@ class _Loop:
         except KeyboardInterrupt:
             self._save()
             raise
-
-
-def _scale_units(count: int, length: float) -> float:
-    """Count words as those of as many average sentences, given how long these are beside them."""
-    return count if isinstance(count, OtherUnits) else count / length

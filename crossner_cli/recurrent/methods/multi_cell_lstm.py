@@ -156,7 +156,8 @@ class MultiCellTagger(MultiTaskTagger):
 
     def run_cells(self, words: Tensor, mask: Tensor, domain: int) -> MultiCellStates:
         """Run the cells of a domain over word vectors, (B, W, D)."""
-        states: MultiCellStates = self.lstm(words, mask, self.cells_of(domain), self._attention_of(domain))
+        attention = self.read_as(domain) if self.hyper.attention == "domain" else 0
+        states: MultiCellStates = self.lstm(words, mask, self.cells_of(domain), attention)
         return states
 
     def explain(self, batch: Batch) -> dict[str, Shares]:
@@ -205,9 +206,6 @@ class MultiCellTagger(MultiTaskTagger):
         """Return the weights of the losses of types that are switched on."""
         weights = {"entity": self.hyper.entity_weight, "attention": self.hyper.attention_weight}
         return {name: weight for name, weight in weights.items() if weight > 0}
-
-    def _attention_of(self, domain: int) -> int:
-        return self.read_as(domain) if self.hyper.attention == "domain" else 0
 
     def _type_loss(self, scores: Tensor, tags: Tensor, mask: Tensor, domain: int) -> Tensor:
         """Return the cross-entropy, summed, of the types of words that have a tag, (B, W), given scores, (B, W, l)."""
