@@ -19,7 +19,7 @@ from crossner_cli.data.text import segment
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Predict
-from crossner_cli.prediction.tagging import ChunkTagger, Tagging
+from crossner_cli.prediction.tagging import ChunkTagger, PredictionJob
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.taggers.sources import best_on_dev, find_taggers
 from crossner_cli.taggers.tagging import read_calibration
@@ -31,7 +31,7 @@ SECONDS = 30.0  # to wait for more of a request
 def make_server(model: str, engine: Engine, address: tuple[str, int]) -> ThreadingHTTPServer:
     """Load a tagger, and listen at a host and port; port 0 is a free one."""
     trained = best_on_dev(find_taggers(RunDirectory(Path("run")), [model], wanted_by="predict"))
-    tagging = Tagging([trained], LabelStudioWriter(), calibration=read_calibration(trained.folder))
+    tagging = PredictionJob([trained], LabelStudioWriter(), calibration=read_calibration(trained.folder))
     tagger, lock = ChunkTagger(tagging, engine), threading.Lock()
 
     def predict(request: dict[str, Any]) -> dict[str, Any]:

@@ -129,7 +129,7 @@ class Batch:
         return replace(self, **moved)  # type: ignore[arg-type]
 
 
-def read_words(batch: Batch, read: Callable[[int, int, Tensor], Tensor]) -> Tensor:
+def read_slices(batch: Batch, read: Callable[[int, int, Tensor], Tensor]) -> Tensor:
     """One vector per word, (B, W, H), read slice by slice.
 
     Args:

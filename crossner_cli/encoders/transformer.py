@@ -23,7 +23,7 @@ from crossner_cli.encoders.pretrained import (
     read_tokenizer,
 )
 from crossner_cli.encoders.start import EncoderStart, Start, TaggerDesign
-from crossner_cli.encoders.subwords import Batch, SubwordReader, read_words
+from crossner_cli.encoders.subwords import Batch, SubwordReader, read_slices
 from crossner_cli.encoders.word_shapes import WORD_SHAPES, WordShapes, ignores_case, load_word_shapes
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.settings import Settings
@@ -175,7 +175,7 @@ class TransformerEncoder(Encoder):
 
     def forward(self, batch: Batch) -> Tensor:
         """Read all windows, keep the first subword of each word."""
-        return read_words(batch, functools.partial(self._read_rows, batch))
+        return read_slices(batch, functools.partial(self._read_rows, batch))
 
     def _read_rows(self, batch: Batch, first: int, end: int, places: Tensor) -> Tensor:
         """Compute the states of some rows of a batch, (N, H), at ``places``, (N,), among their positions."""

@@ -61,7 +61,7 @@ def find_windows(batch: Batch) -> Windows:
     return Windows(rows, places, counts, columns, sentences)
 
 
-class Entity(NamedTuple):
+class WrittenEntity(NamedTuple):
     """One entity that was written: words ``start`` to ``end`` of its row, number of its type, probability."""
 
     start: int
@@ -70,14 +70,14 @@ class Entity(NamedTuple):
     probability: float
 
 
-def read_entities(steps: Sequence[int], types: int, probabilities: Sequence[float]) -> tuple[list[Entity], int]:
+def read_entities(steps: Sequence[int], types: int, probabilities: Sequence[float]) -> tuple[list[WrittenEntity], int]:
     """Read a written sequence without its end, given the number of types, E, and the probability of each step.
 
     Returns:
         The entities, and the number of parts that are not entities: without a type or words, with words that do not
         follow one another, or with a word of an earlier entity.
     """
-    entities: list[Entity] = []
+    entities: list[WrittenEntity] = []
     taken: set[int] = set()
     words: list[int] = []
     probability, discarded = 1.0, 0
@@ -88,7 +88,7 @@ def read_entities(steps: Sequence[int], types: int, probabilities: Sequence[floa
             continue
         run = range(words[0], words[0] + len(words)) if words else range(0)
         if words and words == list(run) and taken.isdisjoint(run):
-            entities.append(Entity(run.start, run.stop, step, max(probability, LEAST)))
+            entities.append(WrittenEntity(run.start, run.stop, step, max(probability, LEAST)))
             taken.update(run)
         else:
             discarded += 1
@@ -96,7 +96,7 @@ def read_entities(steps: Sequence[int], types: int, probabilities: Sequence[floa
     return entities, discarded + bool(words)
 
 
-def join_entities(before: list[Entity], entities: Sequence[Entity], words: int) -> list[Entity]:
+def join_entities(before: list[WrittenEntity], entities: Sequence[WrittenEntity], words: int) -> list[WrittenEntity]:
     """Put the entities of a window after those of the windows before it, which hold ``words`` words.
 
     An entity at the start of the window continues one of its type that ended with the words before.
@@ -107,7 +107,7 @@ def join_entities(before: list[Entity], entities: Sequence[Entity], words: int) 
     if words == 0 or ending is None or opening is None or ending.type != opening.type:
         return before + moved
     probability = max(ending.probability * opening.probability, LEAST)
-    whole = Entity(ending.start, opening.end, ending.type, probability)
+    whole = WrittenEntity(ending.start, opening.end, ending.type, probability)
     others = [entity for entity in before if entity is not ending]
     return [*others, whole, *(entity for entity in moved if entity is not opening)]
 
@@ -187,7 +187,7 @@ class BARTNER(Tagger):
         windows = find_windows(batch)
         types = self.tag_set.types
         probabilities: list[list[float]] = [[] for _ in range(len(batch))]
-        found: list[list[Entity]] = [[] for _ in range(len(batch))]
+        found: list[list[WrittenEntity]] = [[] for _ in range(len(batch))]
         rows = (windows.sentences, windows.counts, *self._write(batch, windows))
         for sentence, count, steps, likely, outside in zip(*(part.tolist() for part in rows), strict=True):
             length = next((place for place, step in enumerate(steps) if step in (END, NO_STEP)), len(steps))

@@ -36,7 +36,7 @@ MOST_PATIENCE = 10.0  # seconds
 
 
 @dataclass(frozen=True)
-class Tagging:
+class PredictionJob:
     """The tagger and the writer of a prediction, as plain values that can be sent to another process.
 
     Several taggers tag together, as an ``Ensemble`` does. Without ``calibration`` scores stay as they are. Entities
@@ -64,7 +64,7 @@ class ChunkTagger:
     Each process of the engine is given the same chunks; only the main one returns bytes.
     """
 
-    def __init__(self, tagging: Tagging, engine: Engine) -> None:
+    def __init__(self, tagging: PredictionJob, engine: Engine) -> None:
         self.tagging, self.engine = tagging, engine
         self.tagger: Tagger  # the first of several
         self._tag: Callable[[Sequence[Sentence]], list[Tagged]]
@@ -136,7 +136,7 @@ def to_tagged_document(
 
 
 def tag_in_processes(
-    chunks: Iterator[Chunk], tagging: Tagging, make_engine: Callable[[], Engine], count: int
+    chunks: Iterator[Chunk], tagging: PredictionJob, make_engine: Callable[[], Engine], count: int
 ) -> Generator[TaggedChunk, None, None]:
     """Tag chunks in several processes; results come in the order of the chunks.
 
@@ -187,7 +187,7 @@ def tag_in_processes(
 _get_chunk_tagger: Callable[[], ChunkTagger]
 
 
-def _prepare_process(tagging: Tagging, make_engine: Callable[[], Engine]) -> None:
+def _prepare_process(tagging: PredictionJob, make_engine: Callable[[], Engine]) -> None:
     """Prepare a tagging process."""
     global _get_chunk_tagger
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main one ends the others

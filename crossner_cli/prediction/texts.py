@@ -14,7 +14,7 @@ from crossner_cli.data.text import segment
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError, suggest_path
 from crossner_cli.prediction.inputs import group_documents
-from crossner_cli.prediction.tagging import ChunkTagger, Tagging
+from crossner_cli.prediction.tagging import ChunkTagger, PredictionJob
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.taggers.sources import best_on_dev, find_taggers
 from crossner_cli.taggers.tagging import read_calibration
@@ -58,7 +58,7 @@ class TextTagger:
             raise CrossNERError(f"There is no folder {folder}.", hint=hint)
         trained = best_on_dev(find_taggers(RunDirectory(folder.parent), [str(folder)], wanted_by="load_tagger"))
         trained.check_unchanged()
-        tagging = Tagging([trained], Writer(), calibration=read_calibration(trained.folder))
+        tagging = PredictionJob([trained], Writer(), calibration=read_calibration(trained.folder))
         self._tagger = ChunkTagger(tagging, engine)
         # Hooks that leave out padding, and the mode, belong to the model; a call uses all cores anyway.
         self._lock = threading.Lock()

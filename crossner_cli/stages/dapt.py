@@ -29,7 +29,7 @@ from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.records import read_result
 from crossner_cli.run.results import CarryOver, DaptResult, PrepareDataResult
 from crossner_cli.run.stage import Stage
-from crossner_cli.taggers.card import Provenance, write_encoder_card
+from crossner_cli.taggers.card import ModelOrigin, write_encoder_card
 from crossner_cli.taggers.carry_over import count_unread_file
 from crossner_cli.taggers.sources import find_start, notes_on_start
 from crossner_cli.training.checkpoints import Checkpoints, TrainedDraft
@@ -158,7 +158,7 @@ class EncoderAdaptation(Adaptation):
         """Write the encoder with its card."""
         self.model.save(stage.draft / ENCODER)
         prepared = read_result(read_manifest(self.prepared.folder), PrepareDataResult)
-        provenance = Provenance(stage.request, stage.name, self.lineage, prepared)
+        provenance = ModelOrigin(stage.request, stage.name, self.lineage, prepared)
         write_encoder_card(stage.draft / ENCODER, provenance, result)
 
     @property

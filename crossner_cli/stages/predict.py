@@ -20,7 +20,7 @@ from crossner_cli.option_fields import is_stream
 from crossner_cli.options import Predict
 from crossner_cli.prediction.inputs import Chunk, Inputs
 from crossner_cli.prediction.output import Draft, Output, Stream, make_writer
-from crossner_cli.prediction.tagging import ChunkTagger, TaggedChunk, Tagging, tag_in_processes
+from crossner_cli.prediction.tagging import ChunkTagger, PredictionJob, TaggedChunk, tag_in_processes
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.environment import make_record
 from crossner_cli.run.progress import Notice, Progress, Work
@@ -76,7 +76,7 @@ def run(
         order=options.order,
         model=name,
     )
-    tagging = Tagging(trained, writer, decoding, calibration, least, options.batch_subwords)
+    tagging = PredictionJob(trained, writer, decoding, calibration, least, options.batch_subwords)
     counts, repairs = yield from _tag_all(options, inputs, tagging, engine, stdout)
     yield from map(Notice, _describe_repairs(repairs))
     result = {
@@ -94,7 +94,7 @@ def run(
 
 
 def _tag_all(
-    options: Predict, inputs: Inputs, tagging: Tagging, engine: Engine, stdout: BinaryIO | None
+    options: Predict, inputs: Inputs, tagging: PredictionJob, engine: Engine, stdout: BinaryIO | None
 ) -> Work[tuple[dict[str, Any], Repairs]]:
     """Tag and write all documents; return the counts of the output and the repairs in reading."""
     chunk_tagger = ChunkTagger(tagging, engine) if options.workers == 1 else None
@@ -162,7 +162,9 @@ def _describe(trained: list[TrainedTagger]) -> str:
     return f"Tagging with {model}: the types of {description.domain} ({types})."
 
 
-def _open_output(options: Predict, inputs: Inputs, tagging: Tagging, engine: Engine, stdout: BinaryIO | None) -> Output:
+def _open_output(
+    options: Predict, inputs: Inputs, tagging: PredictionJob, engine: Engine, stdout: BinaryIO | None
+) -> Output:
     """Open the output on the main process; the others get one that writes nothing."""
     writer = tagging.writer
     opened: list[Output] = []
@@ -181,7 +183,7 @@ def _open_output(options: Predict, inputs: Inputs, tagging: Tagging, engine: Eng
     return opened[0] if opened else Stream(None, writer)
 
 
-def _dependencies(options: Predict, inputs: Inputs, tagging: Tagging, engine: Engine) -> dict[str, Any] | None:
+def _dependencies(options: Predict, inputs: Inputs, tagging: PredictionJob, engine: Engine) -> dict[str, Any] | None:
     """Collect everything that the bytes of the output depend on; None if the command cannot be continued."""
     if not options.is_resumable:
         return None

@@ -26,7 +26,7 @@ from crossner_cli.run.records import read_result
 from crossner_cli.run.results import CarryOver, PrepareDataResult, SeedResult, TrainResult
 from crossner_cli.run.stage import Stage
 from crossner_cli.stages.checks import parse_seeds
-from crossner_cli.taggers.card import Provenance, TrainingFacts, write_tagger_card
+from crossner_cli.taggers.card import ModelOrigin, TrainingFacts, write_tagger_card
 from crossner_cli.taggers.carry_over import check_start, note_on_settings, reads_transformer, start_tagger
 from crossner_cli.taggers.description import CALIBRATION, THRESHOLDS
 from crossner_cli.taggers.folder import save_tagger
@@ -326,7 +326,7 @@ class TrainingJob:
             seeds=recipe.seeds,
             result=result,
         )
-        provenance = Provenance(self.stage.request, self.stage.name, recipe.start.lineage, prepared)
+        provenance = ModelOrigin(self.stage.request, self.stage.name, recipe.start.lineage, prepared)
         write_tagger_card(folder, fitted.tagger, provenance, facts)
 
 

@@ -41,7 +41,7 @@ MARKDOWN = re.compile(r"([\\`*_\[\]{}<>|~&$#!@:])")
 
 
 @dataclass(frozen=True)
-class Provenance:
+class ModelOrigin:
     """The making of a model: command and options, the stages it started from, the first one first, and the data."""
 
     request: StageRequest
@@ -73,7 +73,7 @@ class TrainingFacts:
     result: SeedResult
 
 
-def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, facts: TrainingFacts) -> None:
+def write_tagger_card(folder: Path, tagger: Tagger, provenance: ModelOrigin, facts: TrainingFacts) -> None:
     """Write the card of a tagger that has been saved into its folder."""
     method, calibration = name_of_method(type(tagger)), read_calibration(folder)
     target = tagger.domain_of_new_text
@@ -122,7 +122,7 @@ def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, fact
     )
 
 
-def write_encoder_card(folder: Path, provenance: Provenance, result: DaptResult) -> None:
+def write_encoder_card(folder: Path, provenance: ModelOrigin, result: DaptResult) -> None:
     """Write the card of an encoder that was adapted to raw text."""
     domains = provenance.data.domains
     front_matter = ModelCardData(
@@ -232,7 +232,7 @@ def _templates() -> jinja2.Environment:
     return environment
 
 
-def _write(folder: Path, template: str, front_matter: ModelCardData, provenance: Provenance, **values: Any) -> None:
+def _write(folder: Path, template: str, front_matter: ModelCardData, provenance: ModelOrigin, **values: Any) -> None:
     request = provenance.request
     defaults = request.defaults
     text = (

@@ -23,8 +23,8 @@ from crossner_cli.methods.bartner import (
     BARTNER,
     END,
     NO_STEP,
-    Entity,
     Windows,
+    WrittenEntity,
     find_windows,
     join_entities,
     read_entities,
@@ -61,7 +61,7 @@ def spans_of(tagger: BARTNER, sentence: Sentence) -> tuple[list[tuple[int, int, 
     """What the gold steps of a sentence say, read back, and how many parts are no entity."""
     batch = batch_of(tagger, [sentence])
     windows = find_windows(batch)
-    found: list[Entity] = []
+    found: list[WrittenEntity] = []
     words = bad = 0
     for count, row in zip(windows.counts.tolist(), tagger._targets(batch, windows).tolist(), strict=True):
         steps = [step for step in row if step != NO_STEP]
@@ -260,9 +260,9 @@ def test_what_is_not_an_encoder_decoder_is_refused(tiny_encoder_folder, tmp_path
 def test_parts_are_joined_only_where_one_goes_on_in_the_type_of_the_other_and_probabilities_multiply():
     written, _ = read_entities([4, 5, 1, 1, 6, 2], E, [0.5, 0.5, 0.8, 0.1, 0.9, 0.7])
     assert [entity.probability for entity in written] == pytest.approx([0.2, 0.63])
-    before = [Entity(0, 1, 1, 0.5), Entity(3, 5, 2, 0.5)]
-    rest = Entity(0, 2, 2, 0.5)
-    assert join_entities(before, [rest], 5) == [before[0], Entity(3, 7, 2, 0.25)]
-    assert join_entities(before, [rest], 6)[2:] == [Entity(6, 8, 2, 0.5)]
-    assert join_entities(before, [rest._replace(type=1)], 5)[2:] == [Entity(5, 7, 1, 0.5)]
+    before = [WrittenEntity(0, 1, 1, 0.5), WrittenEntity(3, 5, 2, 0.5)]
+    rest = WrittenEntity(0, 2, 2, 0.5)
+    assert join_entities(before, [rest], 5) == [before[0], WrittenEntity(3, 7, 2, 0.25)]
+    assert join_entities(before, [rest], 6)[2:] == [WrittenEntity(6, 8, 2, 0.5)]
+    assert join_entities(before, [rest._replace(type=1)], 5)[2:] == [WrittenEntity(5, 7, 1, 0.5)]
     assert join_entities([], [rest], 0) == [rest]

@@ -20,11 +20,11 @@ from crossner_cli.data.formats.writer import Writer
 from crossner_cli.errors import CrossNERError
 from crossner_cli.prediction import tagging as module
 from crossner_cli.prediction.inputs import Chunk
-from crossner_cli.prediction.tagging import TaggedChunk, Tagging, tag_in_processes, to_tagged_document
+from crossner_cli.prediction.tagging import PredictionJob, TaggedChunk, tag_in_processes, to_tagged_document
 from crossner_cli.taggers.sources import TrainedTagger
 from crossner_cli.taggers.tagging import Tagged
 
-TAGGING = Tagging([TrainedTagger("tagger", Path("tagger"), "")], Writer())
+TAGGING = PredictionJob([TrainedTagger("tagger", Path("tagger"), "")], Writer())
 
 
 def test_tags_that_cannot_follow_are_repaired_and_counted() -> None:

@@ -16,7 +16,7 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.options import Finetune
 from crossner_cli.run.results import CarryOver, PrepareDataResult, SeedResult
-from crossner_cli.taggers.card import CARD, Provenance, TrainingFacts, base_model, plain, settings, write_tagger_card
+from crossner_cli.taggers.card import CARD, ModelOrigin, TrainingFacts, base_model, plain, settings, write_tagger_card
 from crossner_cli.taggers.folder import save_tagger
 
 HOSTILE = "a|b `x` <script>alert(1)</script> **c** [d](http://e) ![f](g) $h$ _i_ &amp; --- \\| ~~j~~ {{k}} : 'l' #m"
@@ -40,13 +40,13 @@ def prepared(*names: str) -> PrepareDataResult:
     )
 
 
-def provenance(*names: str, **options: Any) -> Provenance:
+def provenance(*names: str, **options: Any) -> ModelOrigin:
     lineage = [
         {"encoder": "bert-base-cased", "digest": "name:bert-base-cased"},
         {"stage": "dapt", "name": HOSTILE, "digest": "0123456789abcdef0123"},
     ]
     request = Finetune(**options).stage_request({})
-    return Provenance(request, "of | all", lineage, prepared(*names))
+    return ModelOrigin(request, "of | all", lineage, prepared(*names))
 
 
 def training(name: str, **more: Any) -> TrainingFacts:
@@ -56,7 +56,7 @@ def training(name: str, **more: Any) -> TrainingFacts:
     return dataclasses.replace(facts, **more)
 
 
-def tagger_card(folder: Path, tagger: Any, provenance: Provenance, facts: TrainingFacts) -> str:
+def tagger_card(folder: Path, tagger: Any, provenance: ModelOrigin, facts: TrainingFacts) -> str:
     write_tagger_card(folder, tagger, provenance, facts)
     return (folder / CARD).read_text()
 
