@@ -9,6 +9,8 @@ from crossner_cli.evaluation.finished import FOLDS
 from crossner_cli.option_fields import EVERY_COMMAND, option
 from crossner_cli.options import Finetune
 
+TaskFormat = Literal["none", "label-studio", "prodigy", "doccano"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class CrossValidate(Finetune):
@@ -32,3 +34,16 @@ class CrossValidate(Finetune):
         minimum=0.0,
         maximum=100.0,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckLabels(CrossValidate):
+    """Find labels of the target that are probably wrong, by taggers that have not seen them.
+
+    The folds of ``cross-validate`` are used if they are in the run, else they are made with these options.
+    """
+
+    command = "check-labels"
+
+    name: str | None = option(None, "Folder of this stage in the run.", panel=EVERY_COMMAND, counts=False)
+    format: TaskFormat = option("none", "Annotation tool to write the sentences for: label-studio, prodigy or doccano.")

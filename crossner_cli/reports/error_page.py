@@ -64,7 +64,7 @@ def render_page(
         {part["part"] for each in analyses.values() for part in each.record["parts"] if part["by"] == "type"}
     )
     blocks = result_tables(result, is_short=False)
-    return _page_template().generate(
+    return load_template("errors.html").generate(
         result=result,
         title=f"{' and '.join(names.values())} on {' '.join(filter(None, (result.domain, result.split)))}",
         verdicts=[block.text for block in blocks if isinstance(block, Line) and block.is_headline],
@@ -82,12 +82,13 @@ def render_page(
         blocks=blocks,
         style=style,
         script=script,
-        style_digest=_digest(style),
-        script_digest=_digest(script),
+        style_digest=digest_text(style),
+        script_digest=digest_text(script),
     )
 
 
-def _page_template() -> jinja2.Template:
+def load_template(name: str) -> jinja2.Template:
+    """Load a template of the pages; all that it shows from data is escaped."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -100,10 +101,11 @@ def _page_template() -> jinja2.Template:
     )
     environment.filters["count"] = figures.count
     environment.tests["table"] = lambda block: isinstance(block, Table)
-    return environment.get_template("errors.html")
+    return environment.get_template(name)
 
 
-def _digest(text: str) -> str:
+def digest_text(text: str) -> str:
+    """Digest a style or script as a content security policy names it."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 

@@ -278,6 +278,34 @@ class EvaluateResult:
 
 
 @dataclass(frozen=True)
+class CheckLabelsResult:
+    """The result of ``check-labels``.
+
+    Args:
+        domain: The target.
+        sentences: Sentences that were checked.
+        entities: Their entities.
+        suspects: Labels that are probably wrong, by kind.
+        inconsistencies: Labels that contradict others, by kind.
+        first: The first suspects, as ``suspects.jsonl`` has them.
+        written: Files in the stage's folder.
+    """
+
+    domain: str
+    sentences: int
+    entities: int
+    suspects: dict[str, int]
+    inconsistencies: dict[str, int]
+    first: list[Record]
+    written: list[str]
+
+    @property
+    def summary(self) -> str:
+        """The number of suspects, for ``status``."""
+        return f"{sum(self.suspects.values()):,} suspects among {self.entities:,} entities"
+
+
+@dataclass(frozen=True)
 class PredictResult:
     """The result of ``predict``; entities by type. ``output`` is None for stdout, folder and seed for an ensemble."""
 

@@ -10,7 +10,7 @@ from crossner_cli.errors import CrossNERError, suggest
 from crossner_cli.evaluation.finished import CROSS_VALIDATE, FOLDS, find_evaluations
 from crossner_cli.evaluation.folds import read_predictions
 from crossner_cli.options import Predict
-from crossner_cli.run.directory import RunDirectory, digest_model
+from crossner_cli.run.directory import RunDirectory
 from crossner_cli.taggers.sources import TrainedTagger
 from crossner_cli.taggers.tagging import (
     Calibration,
@@ -27,12 +27,11 @@ SAME_WAY = ("method", "encoder", "start_from", "settings", "word_shapes")  # opt
 
 @dataclass(frozen=True)
 class KnownScores:
-    """What is known of a tagger's scores: their calibration, thresholds, where from, and the digest of that."""
+    """What is known of a tagger's scores: their calibration, thresholds, and where from."""
 
     calibration: Calibration | None
     thresholds: Thresholds
     source: str
-    digest: str = ""
 
 
 def find_known_scores(run: RunDirectory, trained: Sequence[TrainedTagger], decoding: str) -> KnownScores:
@@ -49,11 +48,8 @@ def find_known_scores(run: RunDirectory, trained: Sequence[TrainedTagger], decod
     if calibration is not None:
         return KnownScores(calibration, read_thresholds(trained[0].folder), "on dev")
     entities = _read_folds(run, trained[0])
-    if not entities:
-        return KnownScores(None, {}, "")
-    return KnownScores(
-        fit_calibration(entities), find_thresholds(entities), "out of fold", digest_model(run.folder(FOLDS))
-    )
+    calibration = fit_calibration(entities) if entities else None
+    return KnownScores(calibration, find_thresholds(entities), "out of fold")
 
 
 def _read_folds(run: RunDirectory, trained: TrainedTagger) -> list[ScoredEntity]:

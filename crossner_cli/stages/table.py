@@ -12,7 +12,7 @@ from crossner_cli.option_fields import Command
 from crossner_cli.options import Dapt, Evaluate, Export, Finetune, Inspect, JointTrain, Predict, PretrainSource, Report
 from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
-from crossner_cli.options_trust import CrossValidate
+from crossner_cli.options_trust import CheckLabels, CrossValidate
 from crossner_cli.reports.blocks import Block
 from crossner_cli.run.directory import Manifest
 from crossner_cli.run.records import read_result
@@ -64,6 +64,13 @@ STAGES = {
             "cross_validate",
             "run.results.EvaluateResult",
             "reports.evaluation_tables.result_tables",
+        ),
+        StageKind(
+            CheckLabels,
+            "Find labels that are probably wrong.",
+            "check_labels",
+            "run.results.CheckLabelsResult",
+            "reports.suspects.suspect_tables",
         ),
         StageKind(
             Evaluate,

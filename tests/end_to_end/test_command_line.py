@@ -20,7 +20,7 @@ from crossner_cli.option_fields import fields_in_order, flag_of
 from crossner_cli.options_adapt import Adapt
 from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
-from crossner_cli.options_trust import CrossValidate
+from crossner_cli.options_trust import CheckLabels, CrossValidate
 
 COMMANDS = {
     "adapt": Adapt,
@@ -30,6 +30,7 @@ COMMANDS = {
     "finetune": options.Finetune,
     "joint-train": options.JointTrain,
     "cross-validate": CrossValidate,
+    "check-labels": CheckLabels,
     "evaluate": options.Evaluate,
     "predict": options.Predict,
     "label": Label,
