@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import os
@@ -139,13 +140,14 @@ def paper_of(options: Optimisation) -> tuple[Mapping[str, Any], list[str]]:
 
 def start(options: Compute) -> Engine:
     """Choose the device, or start one process per GPU and exit with their status, after checks that need no model."""
+    from crossner_cli import console
     from crossner_cli.stages.checks import check_early
 
     check_early(options, RunDirectory(options.run))
-    if not options.quiet and "torch" not in sys.modules:
-        typer.echo("loading PyTorch and transformers", err=True)
-    from crossner_cli.engine.devices import start_engine
-    from crossner_cli.engine.processes import launch_processes
+    is_told = not options.quiet and "torch" not in sys.modules
+    with console.show_waiting("loading PyTorch and transformers") if is_told else contextlib.nullcontext():
+        from crossner_cli.engine.devices import start_engine
+        from crossner_cli.engine.processes import launch_processes
 
     status = launch_processes(options.gpus, sys.argv[1:])
     if status is not None:

@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -182,6 +182,19 @@ def rich_progress(console: Console | None = None) -> RichProgress:
         redirect_stdout=False,
         redirect_stderr=True,
     )
+
+
+@contextlib.contextmanager
+def show_waiting(text: str) -> Iterator[None]:
+    """Show on stderr what is waited for: a spinner on a terminal, else a line."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        with Console(stderr=True, highlight=False).status(text):
+            yield
+    else:
+        print(text, file=sys.stderr)
+        yield
 
 
 def follow(work: Work[Result], *, quiet: bool = False, verbose: bool = False, bars: bool = True) -> Result:
