@@ -57,14 +57,14 @@ every_variant = pytest.mark.parametrize(
 )
 
 
-def with_more_padding(batch: Batch, pad_id: int, places: int = 5) -> Batch:
+def with_more_padding(batch: Batch, places: int = 5) -> Batch:
     """The same batch with more columns, filled with what must not be read."""
     rows, subwords = batch.input_ids.shape
     attention = torch.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
     row, column = batch.word_places // subwords, batch.word_places % subwords
     pad = torch.nn.functional.pad
     return Batch(
-        input_ids=pad(batch.input_ids, (0, places), value=pad_id),
+        input_ids=pad(batch.input_ids, (0, places), value=1),
         attention_mask=pad(attention, (0, places)),
         word_places=pad(row * (subwords + places) + column, (0, places)),
         word_mask=pad(batch.word_mask, (0, places)),
@@ -81,7 +81,7 @@ def with_more_padding(batch: Batch, pad_id: int, places: int = 5) -> Batch:
 def test_padding_changes_nothing(tiny_encoder_folder, method, settings):
     tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, *settings)
     batch = batch_of(tagger, some_sentences(5))
-    padded = with_more_padding(batch, tagger.encoder.reader.pad_id)
+    padded = with_more_padding(batch)
     with torch.no_grad():
         plain, more = tagger.decode(batch), tagger.decode(padded)
         losses, more_losses = tagger.loss(batch), tagger.loss(padded)
@@ -116,7 +116,7 @@ def test_what_a_tagger_shows_of_its_inside_is_shares_that_neither_padding_nor_go
     batch = batch_of(tagger, sentences)
     assert batch.tags is not None
     retagged = dataclasses.replace(batch, tags=(batch.tags + 1) % len(TAG_SET))
-    padded = with_more_padding(batch, tagger.encoder.reader.pad_id)
+    padded = with_more_padding(batch)
     for show in (tagger.explain, tagger.hidden_states):
         with torch.no_grad():
             shown = [show(each) for each in (batch, padded, retagged)]
