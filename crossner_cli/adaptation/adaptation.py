@@ -1,4 +1,4 @@
-"""What an adaptation to raw text is, whatever model it trains, and the look-up of its kind."""
+"""The contract of an adaptation to raw text, for every model that it trains, and the look-up of its kind."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def select_whole_part(job: Job, number: int, names: Names | None) -> None:
 
 
 class _Output:
-    """What a part adds to a level: its sentences, a line each, their counts, and the places of the mentions."""
+    """The share of a part in a level: its sentences, a line each, their counts, and the places of the mentions."""
 
     def __init__(self, stack: ExitStack, path: Path) -> None:
         self.stream = stack.enter_context(path.open("w", encoding="utf-8", newline="\n"))

@@ -186,7 +186,7 @@ def split_files(folder: Path) -> tuple[dict[str, list[Path]], list[Path]]:
     single file or a folder of brat is train. Data sets of the hub have their files in a folder ``data``.
 
     Raises:
-        CrossNERError: There are none, or files of several names for one split.
+        CrossNERError: The folder has no such files, or files of several names for one split.
     """
     if folder.is_file() or is_brat(folder):
         return {"train": [folder]}, []

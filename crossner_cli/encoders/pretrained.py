@@ -221,7 +221,7 @@ def read_tokenizer(folder: str | Path) -> Any:
     """Load a fast tokenizer from a folder or by name, which cuts words as in a text; remote code is never run.
 
     Raises:
-        CrossNERError: There is none, it has no fast form or no vocabulary.
+        CrossNERError: No tokenizer is found, or it has no fast form or no vocabulary.
     """
     _check_replacements(Path(folder) / "tokenizer.json")
     tokenizer = _load_tokenizer(str(folder))

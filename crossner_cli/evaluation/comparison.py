@@ -316,7 +316,7 @@ def compare_models(one: CountedModel, other: CountedModel, *, seed: int = 1) -> 
         test, sentences won and lost, and the same by type.
 
     Raises:
-        CrossNERError: They were scored on other sentences, or there are none.
+        CrossNERError: The models were scored on different sentences, or on none.
     """
     check_same_sentences(one.sentences, other.sentences, one.model.place, other.model.place)
     if not one.sentences:

@@ -173,7 +173,7 @@ def find_evaluation(path: Path, *, of_folds: bool = False) -> Evaluation:
         of_folds: Look for one whose sentences were tagged out of fold, else for one whose sentences were not.
 
     Raises:
-        CrossNERError: There is none, or there are several to choose from.
+        CrossNERError: No evaluation is found, or several are.
     """
     found = find_evaluations(path)
     if not (path / MANIFEST).is_file():

@@ -97,7 +97,7 @@ class LabelEncoder(nn.Module):
         return torch.cat([forward, functional.embedding(previous, alone[:, 0])], dim=-1), forward
 
     def extend(self, prefix: Prefix | None, labels: Tensor, *, keep: bool) -> Prefix:
-        """Put one label, a row of the table, (B,), after each prefix, of which there is none at the first word.
+        """Put one label, a row of the table, (B,), after each prefix; the first word has no prefix.
 
         If there are fewer labels than prefixes, the last prefixes end here. ``keep`` keeps the labels before, up to
         ``memory``, which only the context needs.

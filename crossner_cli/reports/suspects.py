@@ -44,7 +44,7 @@ def suspect_tables(result: CheckLabelsResult, manifest: Manifest) -> list[Block]
 
 
 def _name_place(suspect: Record) -> str:
-    """The name of the user's file with the line, or else the number of the sentence."""
+    """Return the name of the user's file with the line, or else the number of the sentence."""
     if suspect["file"] is None:
         return f"sentence {suspect['sentence'] + 1}"
     name = Path(suspect["file"]).name
@@ -52,7 +52,7 @@ def _name_place(suspect: Record) -> str:
 
 
 def show_words(suspect: Mapping[str, object], start: int, end: int) -> str:
-    """The words of a label in brackets, with some on each side."""
+    """Return the words of a label in brackets, with some on each side."""
     words = suspect["words"]
     assert isinstance(words, Sequence)
     before, after = words[max(0, start - AROUND) : start], words[end : end + AROUND]
@@ -60,7 +60,7 @@ def show_words(suspect: Mapping[str, object], start: int, end: int) -> str:
 
 
 def describe_found(suspect: Record) -> str:
-    """What the other taggers say, with the words if they are not those of the label."""
+    """Say what the other taggers find, with the words if they are not those of the label."""
     if suspect["found"] is None:
         return NOTHING
     place = suspect["found_start"], suspect["found_end"]

@@ -114,10 +114,19 @@ def _to_records(sentences: Sequence[Sentence], suspects: Sequence[Suspect]) -> l
         found_start, found_end, found = each.found or (None, None, None)
         records.append(
             {
-                **{"rank": rank, "file": file or None, "line": line, "sentence": each.sentence, "words": words},
-                **{"start": each.place.start, "end": each.place.end, "gold": each.gold.type if each.gold else None},
-                **{"found": found, "found_start": found_start, "found_end": found_end},
-                **{"kind": each.kind, "score": round(each.score, 4)},
+                "rank": rank,
+                "file": file or None,
+                "line": line,
+                "sentence": each.sentence,
+                "words": words,
+                "start": each.place.start,
+                "end": each.place.end,
+                "gold": each.gold.type if each.gold else None,
+                "found": found,
+                "found_start": found_start,
+                "found_end": found_end,
+                "kind": each.kind,
+                "score": round(each.score, 4),
             }
         )
     return records

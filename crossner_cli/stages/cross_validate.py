@@ -12,7 +12,6 @@ from typing import Any
 from crossner_cli.data.folds import group_near_equal, split_into_folds
 from crossner_cli.data.sentences import SILVER, Sentence
 from crossner_cli.engine.devices import Engine
-from crossner_cli.engine.processes import keep_freed_memory
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.finished import OUT_OF_FOLD, prediction_file_names
 from crossner_cli.evaluation.folds import (
@@ -30,7 +29,7 @@ from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import EvaluateResult
 from crossner_cli.stages.evaluate_results import finish_evaluation
-from crossner_cli.stages.train import Recipe, TaggerData, TrainingJob, read_data, resolve_recipe
+from crossner_cli.stages.train import Recipe, TaggerData, TrainingJob, begin_training, read_data, resolve_recipe
 from crossner_cli.taggers.description import DESCRIPTION, read_description
 from crossner_cli.taggers.ensemble import read_distributions, to_shares
 from crossner_cli.taggers.tagging import tag
@@ -60,10 +59,7 @@ def run(run: RunDirectory, options: CrossValidate, engine: Engine) -> Work[Manif
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
-        yield Notice(f"{stage.name}: {engine.describe()}")
-        if engine.on_cpu:
-            keep_freed_memory()
-        yield from (Notice(f"{stage.name}: {note}") for note in recipe.notes)
+        yield from begin_training(stage, engine, recipe)
         folds = yield from _divide(TrainingJob(stage, engine, recipe), options)
         (stage.draft / TAGGED).mkdir(exist_ok=True)
         scored = {}

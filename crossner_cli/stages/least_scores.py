@@ -27,7 +27,7 @@ SAME_WAY = ("method", "encoder", "start_from", "settings", "word_shapes")  # opt
 
 @dataclass(frozen=True)
 class KnownScores:
-    """What is known of a tagger's scores: their calibration, thresholds, and where from."""
+    """The calibration and the thresholds of a tagger's scores, and the sentences that they were found on."""
 
     calibration: Calibration | None
     thresholds: Thresholds
@@ -35,7 +35,7 @@ class KnownScores:
 
 
 def find_known_scores(run: RunDirectory, trained: Sequence[TrainedTagger], decoding: str) -> KnownScores:
-    """Find what is known of the scores of a tagger: on dev, else out of fold; nothing of several or another decoding.
+    """Find the calibration and thresholds of a tagger: on dev, else out of fold; none for several or another decoding.
 
     Out of fold they are those of the run's ``folds``, if it was made in the way of the tagger.
 
@@ -53,7 +53,7 @@ def find_known_scores(run: RunDirectory, trained: Sequence[TrainedTagger], decod
 
 
 def _read_folds(run: RunDirectory, trained: TrainedTagger) -> list[ScoredEntity]:
-    """Read the entities of one seed of the run's ``folds``; none if there is none, or it was made in another way."""
+    """Read the entities of one seed of the run's ``folds``; empty without it, or if it was made in another way."""
     made = trained.manifest["options"] if trained.manifest else {}
     if not run.has(FOLDS) or run.folder(FOLDS).parent.resolve() not in trained.folder.resolve().parents:
         return []

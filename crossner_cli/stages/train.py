@@ -58,10 +58,7 @@ def run(run: RunDirectory, options: Optimisation, engine: Engine) -> Work[Manife
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
-        yield Notice(f"{stage.name}: {engine.describe()}")
-        if engine.on_cpu:
-            keep_freed_memory()
-        yield from (Notice(f"{stage.name}: {note}") for note in recipe.notes)
+        yield from begin_training(stage, engine, recipe)
         data = yield from read_data(recipe)
         job = TrainingJob(stage, engine, recipe)
         records = {}
@@ -70,6 +67,14 @@ def run(run: RunDirectory, options: Optimisation, engine: Engine) -> Work[Manife
             records[seed] = yield from job.train(data, seed, folder)
         result = dataclasses.asdict(summarise_seeds(records, recipe, data))
         return engine.on_main(lambda: stage.finish(result, lineage=recipe.start.lineage, device=engine.describe()))
+
+
+def begin_training(stage: Stage, engine: Engine, recipe: Recipe) -> Work[None]:
+    """Say on which device the stage trains and what is noted of its options; prepare the memory of a CPU."""
+    yield Notice(f"{stage.name}: {engine.describe()}")
+    if engine.on_cpu:
+        keep_freed_memory()
+    yield from (Notice(f"{stage.name}: {note}") for note in recipe.notes)
 
 
 @dataclass(frozen=True)

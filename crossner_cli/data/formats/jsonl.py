@@ -99,7 +99,7 @@ def _find_entities(record: dict[str, Any]) -> list[Any] | None:
         raise BadLine(f"found entities in {filled[0]!r} and in {filled[1]!r}.", hint=f"Leave one out. {ENTITIES_HINT}")
     if filled:
         return lists[filled[0]]
-    is_prodigy = any(key in record for key in PRODIGY_KEYS)  # which leaves spans out if there are none
+    is_prodigy = any(key in record for key in PRODIGY_KEYS)  # a task without entities has no spans
     return next(iter(lists.values()), [] if is_prodigy else None)
 
 
